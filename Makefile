@@ -35,8 +35,7 @@ help: ## print this help
 
 ##@ See it work
 demo: cluster ## release an application step by step on a local control plane; KEEP=1 leaves it running
-	hack/build.sh bin/weir-demo '' ./hack/demo
-	bin/weir-demo $(if $(KEEP),-keep)
+	KEEP=$(KEEP) hack/demo.sh
 
 cluster-up: cluster ## start a local control plane with Weir: DIR=, NODES=, POD_READY=20ms..80ms, WEIR=0 without Weir
 	bin/weir-cluster up -nodes=$(NODES) -pod-ready=$(POD_READY) -weir=$(WEIR) "$(DIR)"

@@ -2,15 +2,15 @@
 # SPDX-FileCopyrightText: The Weir Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Builds programs of the module in the working directory, and says how far it is:
+# Builds programs of the module in the working directory, and shows the progress:
 #   hack/build.sh OUT LDFLAGS PACKAGE...
 #
-# OUT is a file, or a directory that ends in a slash. A terminal shows one line that
-# is updated, a log one line every 30 seconds. Packages in the build cache do not count.
+# OUT is a file, or a directory that ends in a slash. On a terminal the progress is one line that
+# is updated, otherwise a new line every 30 seconds. It does not count packages in the build cache.
 #
-# All modules are built with the same flags, and with the same versions of what they
-# share (hack/verify-versions.sh), so that Go compiles nothing twice. Flags that
-# change what is compiled, as -trimpath does, belong in GOFLAGS.
+# All modules are built with the same flags and the same versions of shared dependencies
+# (hack/verify-versions.sh), so that Go compiles nothing twice. Flags that change the compiled
+# packages, such as -trimpath, belong in GOFLAGS.
 set -euo pipefail
 
 out=$1 ldflags=$2
@@ -21,7 +21,7 @@ name=$(basename "${out%/.new/}")
 declare -A packages=()
 modules=0 built=0 shown=0
 
-# progress prints how far it is, over the line before where it can.
+# progress prints the progress. On a terminal it overwrites the line before.
 progress() {
 	local text
 	printf -v text '%-16s %4d of %d packages, %d s' "$name" "$built" "${#packages[@]}" "$SECONDS"

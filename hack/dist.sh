@@ -9,9 +9,9 @@
 #   CLIENTS    platforms of kubectl-weir; by default those of linux, darwin and windows
 #   RELEASES   where the archives will be, for the manifest of krew
 #
-# The same commit, Go and VERSION give the same bytes: entries are sorted, belong to
-# user 0, and have the time of the commit (or SOURCE_DATE_EPOCH). Besides Go and git it
-# needs tar, gzip and sha256sum as GNU has them; TAR names another tar.
+# The same commit, Go and VERSION give the same bytes: entries are sorted, belong to user 0, and
+# have the time of the commit (or SOURCE_DATE_EPOCH). The script needs Go, git, and tar, gzip and
+# sha256sum of GNU. TAR names another tar.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -22,7 +22,7 @@ clients=${CLIENTS:-linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd
 releases=${RELEASES:-https://github.com/weir-rollouts/weir/releases/download/$version}
 epoch=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 tar=${TAR:-tar}
-# A program must not name the directory it was built in, as in images.
+# -trimpath removes the path of the source directory from the programs, as in images.
 export CGO_ENABLED=0 GOFLAGS="-buildvcs=false -trimpath"
 
 if [[ $version == */* ]]; then
@@ -30,14 +30,14 @@ if [[ $version == */* ]]; then
 	exit 1
 fi
 
-git diff --quiet HEAD || echo "The working tree has changes that $version does not name." >&2
+git diff --quiet HEAD || echo "The working tree has changes that are not part of $version; commit them for a release." >&2
 
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
 mkdir -p "$out"
 rm -f "$out"/weir-*.tar.gz "$out"/kubectl-weir-*.tar.gz "$out"/SHA256SUMS "$out"/weir.yaml
 
-# pack writes the archive of a directory in $stage, with what every archive has.
+# pack writes the archive of a directory of $stage, with LICENSE and README.
 pack() {
 	local archive=$1 directory=$2
 	cp LICENSE README.md "$stage/$directory/"
@@ -55,7 +55,7 @@ for platform in $platforms; do
 	done
 done
 
-# The command line program, and what completes it.
+# The command line program, and the script that completes its arguments.
 for platform in $clients; do
 	name=kubectl-weir-$version-${platform/\//-}
 	mkdir "$stage/$name"
@@ -66,7 +66,7 @@ for platform in $clients; do
 	pack "$name.tar.gz" "$name"
 done
 
-# What kubectl apply -k and helm install take: files that git tracks, and no others.
+# The manifests for kubectl apply -k, and the chart for helm install: only files that git tracks.
 name=weir-manifests-$version
 mkdir "$stage/$name" "$stage/weir"
 git ls-files -z -- artifacts ':!*.go' | xargs -0 "$tar" --create | "$tar" --extract --directory="$stage/$name"
@@ -77,7 +77,7 @@ pack "weir-chart-$version.tar.gz" weir
 (cd "$out" && sha256sum -- *weir-*.tar.gz >SHA256SUMS)
 echo "$out/SHA256SUMS"
 
-# The manifest of krew, kubectl's plugin manager. It wants a version such as v0.2.0.
+# The manifest for krew, kubectl's plugin manager. krew requires a version such as v0.2.0.
 {
 	cat <<-EOF
 		apiVersion: krew.googlecontainertools.github.com/v1alpha2

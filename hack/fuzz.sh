@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: The Weir Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Fuzzes each target for a while, one after the other: hack/fuzz.sh [TIME]
-# An input that fails is kept under testdata/fuzz of its package; commit it.
+# Fuzzes one target after the other, each for TIME: hack/fuzz.sh [TIME]
+# Go writes an input that fails to testdata/fuzz of its package. Commit this file.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -2,17 +2,17 @@
 # SPDX-FileCopyrightText: The Weir Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Shows that the tests bite: hack/mutants.sh [NAME...]
+# Shows that the tests notice faults: hack/mutants.sh [NAME...]
 #
-# Each patch in hack/mutants is a small fault. Its first line names the fault and,
-# after a bar, the command whose tests must turn red:
+# Each patch in hack/mutants is a small fault. Its first line has the name of the fault and, after a
+# bar, the command whose tests must fail:
 #
 #   # Pauses pass without approval | go test -failfast ./pkg/planner/...
 #
-# Without a command it is the one below. Faults are tried one by one in a copy of
-# the working tree. One that survives, does not build, or no longer applies is an
-# error. When the code has moved, fix the patch: change the copy by hand, and
-# take `git diff` as the new one.
+# A patch without a command uses the command below. The script tries the faults one by one in a copy
+# of the working tree. A fault that no test notices, that does not build, or whose patch no longer
+# applies is an error. If the code has moved, make the same fault by hand, and save the output of
+# `git diff` as the new patch.
 set -euo pipefail
 
 command='go test -failfast -timeout 1h ./pkg/planner/... ./pkg/workload/... ./pkg/traffic/... ./pkg/registry/...'
@@ -41,11 +41,11 @@ for patch in "${patches[@]}"; do
 done
 
 cd "$copy/tree"
-# The copy is no repository, and must not be taken for a part of one.
+# The copy is not a repository, and git must not find one above it.
 export GIT_CEILING_DIRECTORIES=$copy
 change() { git apply -C1 "$@" "$root/$patch"; }
 
-echo "Without a fault everything must pass:"
+echo "All tests must pass without a fault:"
 printf '%s\n' "${commands[@]}" | sort -u | while IFS= read -r test; do
 	echo "  $test"
 	if ! $test >"$copy/log" 2>&1; then
@@ -77,7 +77,7 @@ for patch in "${patches[@]}"; do
 done
 echo
 if ((survivors)); then
-	echo "$survivors of ${#patches[@]} faults were not found."
+	echo "$survivors of ${#patches[@]} faults were not noticed."
 	exit 1
 fi
-echo "Each of the ${#patches[@]} faults was found."
+echo "All ${#patches[@]} faults were noticed."

@@ -2,9 +2,9 @@
 # SPDX-FileCopyrightText: The Weir Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# For scripts that build what others wrote, from modules of their own, into a directory of
-# bin. They source it with the name of that directory and another place for it, if any. It
-# sets root and out, and lets one script at a time build there.
+# For scripts that build programs of other projects, from nested modules, into a directory of bin.
+# They source this file with the name of the directory and, optionally, another path for it. It sets
+# root and out, and locks the directory, so that only one script builds there at a time.
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 out=${2:-$root/bin/$1}
 mkdir -p "$out"

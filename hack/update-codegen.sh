@@ -2,9 +2,8 @@
 # SPDX-FileCopyrightText: The Weir Authors
 # SPDX-License-Identifier: Apache-2.0
 
-# Regenerates everything that is generated: deepcopy, defaults, conversions,
-# OpenAPI, and the Go client. The generators are tools of go.mod, so their
-# versions are its.
+# Generates deepcopy functions, defaults, conversions, OpenAPI, and the Go client. The generators are
+# tools in go.mod, which sets their versions.
 
 set -o errexit -o nounset -o pipefail
 
@@ -12,7 +11,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 hub=./pkg/apis/rollouts
 versions=(./pkg/apis/rollouts/v1beta1 ./pkg/apis/rollouts/v1alpha1)
-# It has neither a hub nor stored defaults.
+# This group has neither internal types nor stored defaults.
 weir=./pkg/apis/weir/v1alpha1
 header=(--go-header-file hack/boilerplate.go.txt)
 generated=github.com/weir-rollouts/weir/pkg/generated
@@ -24,9 +23,8 @@ go tool deepcopy-gen "${header[@]}" --output-file zz_generated.deepcopy.go "${hu
 go tool defaulter-gen "${header[@]}" --output-file zz_generated.defaults.go "${versions[@]}"
 go tool conversion-gen "${header[@]}" --output-file zz_generated.conversion.go "${versions[@]}"
 
-# Model names keep slashes out of the merged OpenAPI document of a cluster:
-# with them, kubectl, Helm and Argo CD fail for every kind, not only for ours.
-# Types of other modules are read, and only read.
+# Model names avoid slashes in the merged OpenAPI document of a cluster. With slashes, kubectl, Helm
+# and Argo CD fail for every kind, not only for those of Weir. Types of other modules are only read.
 foreign=(
 	k8s.io/apimachinery/pkg/api/resource
 	k8s.io/apimachinery/pkg/apis/meta/v1
@@ -45,15 +43,14 @@ go tool openapi-gen "${header[@]}" --output-file zz_generated.openapi.go \
 	--report-filename "${report}" \
 	"${readonly[@]}" "${foreign[@]}" "${versions[@]}" "${weir}"
 
-# Names in Go follow the hub where those on the wire are older; any other
-# complaint of the linter about our own types is an error.
+# Some names in Go follow the internal types and differ from the older names in JSON. All other
+# violations in Weir's own types are errors.
 if grep weir-rollouts "${report}" | grep -v '^API rule violation: names_match,'; then
 	exit 1
 fi
 
-# The client of programs in Go. What a generator no longer writes must go. There
-# is no fake clientset: weir-apiserver --standalone is the real thing and starts
-# in a second.
+# The Go client. Files that a generator no longer writes are removed. There is no fake clientset:
+# tests can use weir-apiserver --standalone, which starts in a second.
 rm -rf pkg/generated/{applyconfiguration,clientset,listers,informers}
 go run ./hack/openapi-schema >"${schema}"
 go tool applyconfiguration-gen "${header[@]}" --openapi-schema "${schema}" \

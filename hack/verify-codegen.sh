@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: The Weir Authors
 # SPDX-License-Identifier: Apache-2.0
 
-# Fails when generated code is not what hack/update-codegen.sh writes. It
-# regenerates in a copy; the checkout stays as it is.
+# Fails if generated code differs from the output of hack/update-codegen.sh. It generates the code in
+# a copy, so the working tree does not change.
 
 set -o errexit -o nounset -o pipefail
 
@@ -17,7 +17,7 @@ cp "${root}/hack/boilerplate.go.txt" "${root}/hack/update-codegen.sh" "${copy}/h
 cp -R "${root}/pkg/apis" "${copy}/pkg/apis"
 cp -R "${root}/hack/openapi-schema" "${copy}/hack/openapi-schema"
 cp "${root}/pkg/generated/openapi/doc.go" "${copy}/pkg/generated/openapi/"
-# Without the old files a generator that no longer runs would go unseen.
+# The old files are removed, so that a generator that no longer runs is noticed.
 find "${copy}/pkg" -name 'zz_generated.*' -delete
 
 "${copy}/hack/update-codegen.sh"

@@ -2,8 +2,7 @@
 # SPDX-FileCopyrightText: The Weir Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Fails when a hand-written file of code lacks the two licence lines. Go files
-# are the linter's (goheader) too; this looks at everything else as well.
+# Fails if a hand-written file of code has no licence header. The linter goheader checks only Go files.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

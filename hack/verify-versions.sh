@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: The Weir Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Fails where the product and hack/kube compile one package in two versions, which
-# costs newcomers minutes: Go would compile all that depends on it twice.
+# Fails if Weir and hack/kube use different versions of a module. Go would compile the module and
+# everything that depends on it twice, which makes the first build minutes longer.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -2,22 +2,22 @@
 # SPDX-FileCopyrightText: The Weir Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Fails where a word of hack/words.txt is used that is no longer to be used. With
-# --to-come it counts the words that are not yet checked, by directory, and passes.
+# Fails if a file uses a word that hack/words.txt replaces. With --to-come it counts the words that
+# are not checked yet, by directory, and does not fail.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 section=checked
 [[ ${1:-} != --to-come ]] || section='to come'
 
-# Code, comments and pages that are written by hand.
+# Hand-written code, comments and pages.
 git ls-files --cached --others --exclude-standard -- '*.go' '*.md' '*.sh' '*.yaml' Makefile .golangci.yml .ci/run \
 	':!*testdata/*' ':!*zz_generated*' ':!pkg/generated/*' ':!charts/weir/templates/*' ':!hack/verify-words.sh' |
 	while IFS= read -r file; do [[ ! -f $file ]] || printf '%s\n' "$file"; done |
 	awk -v section="$section" -v list=hack/words.txt '
 function trimmed(s) { gsub(/^[ \t]+|[ \t]+$/, "", s); return s }
 
-# Words of one kind are one pattern, and each by itself where that matches.
+# All words of one kind form one pattern. If it matches, each word is tried.
 function add(kind, word, instead,    quoted) {
 	quoted = word
 	gsub(/\./, "[.]", quoted)

@@ -2,13 +2,13 @@
 # SPDX-FileCopyrightText: The Weir Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Makes pkg/dashboard/assets of web/src. esbuild is a module of Go, so that nothing but Go is
-# needed; the only other code in the pages is Preact, in web/vendor with its licence.
+# Builds pkg/dashboard/assets from web/src. esbuild is a Go module, so only Go is needed. The only
+# other code in the pages is Preact, in web/vendor with its licence.
 #
 #   hack/web.sh build    writes web/src/wire.ts and pkg/dashboard/assets
-#   hack/web.sh verify   fails when these are not what would be written, when types do not fit, or
-#                        when Preact is not what it was
-#   hack/web.sh watch    serves the pages beside weir-apiserver --standalone, as web/src changes
+#   hack/web.sh verify   fails if these files are out of date, if a type is wrong, or if Preact
+#                        has changed
+#   hack/web.sh watch    serves the pages with weir-apiserver --standalone, and updates them as web/src changes
 #   hack/web.sh vendor   fetches Preact again, with npm
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -52,7 +52,7 @@ watch)
 	trap 'kill $(jobs -p); wait; rm -rf "$made"' EXIT
 	bundle "$made/ui" --watch=forever --sourcemap=inline &
 	bin/weir-apiserver --standalone --standalone-kubeconfig="$made/kubeconfig" >/dev/null 2>"$made/log" &
-	echo "KUBECONFIG=$made/kubeconfig reaches the server; docs/clients.md says how to move a release there."
+	echo "KUBECONFIG=$made/kubeconfig reaches the server; docs/clients.md describes how to move a release there."
 	go run ./hack/webserve "$made/ui" "$made/kubeconfig"
 	;;
 vendor)

@@ -26,12 +26,12 @@ import (
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
-// argo is Argo Rollouts, built by hack/argo.sh: a canary without traffic routing,
-// its controller with default flags and the rights of its manifest.
+// argo is Argo Rollouts, as hack/argo.sh builds it: canary releases without traffic routing. Its
+// controller runs with default flags and with the permissions of its manifest.
 type argo struct{ options }
 
 const (
-	argoName       = "argo-rollouts" // of its process, namespace and service account
+	argoName       = "argo-rollouts" // of the process, the namespace and the service account
 	argoController = "rollouts-controller"
 )
 
@@ -39,18 +39,18 @@ var argoRollouts = schema.GroupVersionResource{Group: "argoproj.io", Version: "v
 
 func (argo) processes() []string { return []string{argoName} }
 
-func (a argo) start(ctx context.Context, p *place) error {
-	if err := p.plane(ctx, cluster.Options{}); err != nil {
+func (a argo) start(ctx context.Context, p *plane) error {
+	if err := p.start(ctx, a.podReady, cluster.Options{}); err != nil {
 		return err
 	}
-	dir, err := filepath.Abs(filepath.Join(p.own.Bin(), "..", "argo"))
+	dir, err := filepath.Abs(filepath.Join(p.cluster.Bin(), "..", "argo"))
 	if err != nil {
 		return err
 	}
-	if err := installArgo(ctx, p.own, filepath.Join(dir, "install.yaml")); err != nil {
+	if err := installArgo(ctx, p.cluster, filepath.Join(dir, "install.yaml")); err != nil {
 		return fmt.Errorf("installing Argo Rollouts: %w", err)
 	}
-	kubeconfig, err := p.own.KubeconfigAs("system:serviceaccount:"+argoName+":"+argoName, "system:serviceaccounts", "system:serviceaccounts:"+argoName)
+	kubeconfig, err := p.cluster.KubeconfigAs("system:serviceaccount:"+argoName+":"+argoName, "system:serviceaccounts", "system:serviceaccounts:"+argoName)
 	if err != nil {
 		return err
 	}
@@ -61,12 +61,12 @@ func (a argo) start(ctx context.Context, p *place) error {
 	args := []string{
 		"--kubeconfig=" + kubeconfig, "--healthzPort=" + strconv.Itoa(health), "--metricsPort=" + strconv.Itoa(metrics),
 	}
-	cmd := exec.Command(filepath.Join(dir, argoController), append(args, strings.Fields(a.peerArgs)...)...)
+	cmd := exec.Command(filepath.Join(dir, argoController), args...)
 	cmd.Env = append(os.Environ(), "POD_NAMESPACE="+argoName)
 	return p.spawn(ctx, argoName, cmd, filepath.Join(dir, argoController+".log"), fmt.Sprintf("http://127.0.0.1:%d/healthz", health))
 }
 
-// installArgo applies its manifest as kubectl apply -n argo-rollouts does, but runs no pod.
+// installArgo applies the manifest as kubectl apply -n argo-rollouts does, without running a pod.
 func installArgo(ctx context.Context, c *cluster.Cluster, manifest string) error {
 	f, err := os.Open(manifest)
 	if err != nil {
@@ -93,10 +93,10 @@ func installArgo(ctx context.Context, c *cluster.Cluster, manifest string) error
 	if err := c.Apply(ctx, objects); err != nil {
 		return err
 	}
-	return until(ctx, func(context.Context) (bool, error) { return discovery.IsResourceEnabled(k.Discovery(), argoRollouts) })
+	return waitUntil(ctx, func(context.Context) (bool, error) { return discovery.IsResourceEnabled(k.Discovery(), argoRollouts) })
 }
 
-// freePorts are two that nothing listens on.
+// freePorts returns two ports on which no process listens.
 func freePorts() (one, other int, err error) {
 	var ports [2]int
 	for i := range ports {
@@ -104,7 +104,7 @@ func freePorts() (one, other int, err error) {
 		if err != nil {
 			return 0, 0, err
 		}
-		defer func() { _ = l.Close() }() // it was for its number
+		defer func() { _ = l.Close() }() // only its number is needed
 		address, ok := l.Addr().(*net.TCPAddr)
 		if !ok {
 			return 0, 0, errors.New("a listener has no port")
@@ -114,37 +114,37 @@ func freePorts() (one, other int, err error) {
 	return ports[0], ports[1], nil
 }
 
-func (argo) workload() client.Object {
+func (argo) newWorkload() client.Object {
 	o := &unstructured.Unstructured{}
 	o.SetGroupVersionKind(argoRollouts.GroupVersion().WithKind("Rollout"))
 	return o
 }
 
-func (a argo) release() (client.Object, client.ObjectList) {
+func (a argo) newRelease() (client.Object, client.ObjectList) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(argoRollouts.GroupVersion().WithKind("RolloutList"))
-	return a.workload(), list
+	return a.newWorkload(), list
 }
 
 func (a argo) application(namespace, name string, replicas int) []client.Object {
-	labels := map[string]any{of: name}
+	labels := map[string]any{appLabel: name}
 	o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
 		"replicas": int64(replicas),
 		"selector": map[string]any{"matchLabels": labels},
 		"template": map[string]any{
 			"metadata": map[string]any{"labels": labels},
-			"spec":     map[string]any{"containers": []any{map[string]any{"name": "app", "image": version(0)}}},
+			"spec":     map[string]any{"containers": []any{map[string]any{"name": "app", "image": versionImage(0)}}},
 		},
 		"strategy": map[string]any{"canary": map[string]any{"steps": a.canarySteps()}},
 	}}}
-	o.SetGroupVersionKind(a.workload().GetObjectKind().GroupVersionKind())
+	o.SetGroupVersionKind(a.newWorkload().GetObjectKind().GroupVersionKind())
 	o.SetNamespace(namespace)
 	o.SetName(name)
 	return []client.Object{o}
 }
 
-// canarySteps pause after each size but all: a Rollout without a step left goes
-// there by itself, and a step more would cost it a write.
+// canarySteps returns a weight and a pause for each size below 100 %. After the last step Argo
+// Rollouts completes the release without a further step, which would cost one more write.
 func (a argo) canarySteps() []any {
 	var steps []any
 	for size := range strings.SplitSeq(a.steps, ",") {
@@ -155,25 +155,25 @@ func (a argo) canarySteps() []any {
 	return steps
 }
 
-// state takes a status for what it says once it is of the generation that is there.
+// state ignores a status that is older than the spec.
 func (argo) state(o client.Object) state {
 	u, ok := o.(*unstructured.Unstructured)
 	if !ok {
 		return state{}
 	}
-	// What is missing is what is zero.
+	// Missing fields are zero.
 	step, _, _ := unstructured.NestedInt64(u.Object, "status", "currentStepIndex")
 	pauses, _, _ := unstructured.NestedSlice(u.Object, "status", "pauseConditions")
 	phase, _, _ := unstructured.NestedString(u.Object, "status", "phase")
 	seen, _, _ := unstructured.NestedString(u.Object, "status", "observedGeneration")
 	current := seen == strconv.FormatInt(u.GetGeneration(), 10)
-	return state{step: int32(step), paused: current && len(pauses) > 0, healthy: current && phase == "Healthy"}
+	return state{step: int32(step), waits: current && len(pauses) > 0, healthy: current && phase == "Healthy"}
 }
 
-// approve does what its kubectl plugin does for a Rollout that waits at a step.
+// approve sends the patch that the kubectl plugin of Argo Rollouts sends for a Rollout that waits at a step.
 func (a argo) approve(ctx context.Context, b *bench, name string, _ int32) error {
-	o := a.workload()
-	o.SetNamespace(busy)
+	o := a.newWorkload()
+	o.SetNamespace(releasedNamespace)
 	o.SetName(name)
 	return b.client.Status().Patch(ctx, o, client.RawPatch(types.MergePatchType, []byte(`{"status":{"pauseConditions":null}}`)))
 }

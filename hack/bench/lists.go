@@ -19,7 +19,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,113 +27,78 @@ import (
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
-// copies is where the same objects are stored as custom resources.
+// copies are custom resources with the content of the Rollouts.
 var copies = schema.GroupVersionResource{Group: "bench.weir.test", Version: "v1beta1", Resource: "copies"}
 
-// repeats is how often each list is asked for.
-const repeats = 20
+// listRepeats is how often each list is read.
+const listRepeats = 20
 
-// side is one server of the objects.
-type side struct {
+// listQueries are the lists that clients read.
+var listQueries = map[string]string{
+	"all, as an informer starts": "?resourceVersion=0",
+	"all, as of now":             "?",
+	"the first 500":              "?limit=500",
+}
+
+// endpoint is a server of the objects.
+type endpoint struct {
 	name string
-	// url is that of their group and version.
+	// url is the URL of the group and version.
 	url  string
 	http *http.Client
 	gvr  schema.GroupVersionResource
 }
 
-// reads are the lists that clients ask for, by their queries.
-var reads = map[string]string{
-	"all, as an informer begins": "?resourceVersion=0",
-	"all, as of now":             "?",
-	"the first 500":              "?limit=500",
-}
-
-// lists compares lists and watches of Rollouts with those of the same objects as
-// custom resources.
-func (b *bench) lists(ctx context.Context, t *table) error {
-	b.idle = b.releases
-	if err := b.beside(ctx); err != nil {
+// measureLists compares lists and watches of Rollouts with those of custom resources of the same
+// content.
+func (b *bench) measureLists(ctx context.Context, l *latencies) error {
+	if err := b.createIdle(ctx, 0, b.releases); err != nil {
 		return err
 	}
-	if err := b.copy(ctx); err != nil {
+	if err := b.copyRollouts(ctx); err != nil {
 		return fmt.Errorf("copying Rollouts to custom resources: %w", err)
 	}
-	sides, err := b.sides()
-	if err != nil {
-		return err
+	rollouts := v1beta1.SchemeGroupVersion.WithResource("rollouts")
+	var endpoints []endpoint
+	for _, e := range []struct {
+		name   string
+		config *rest.Config
+		gvr    schema.GroupVersionResource
+	}{
+		{"custom resources", b.plane.config, copies},
+		{"Rollouts", b.plane.config, rollouts},
+		{"Rollouts, directly from weir-apiserver", b.plane.weir, rollouts},
+	} {
+		c, err := rest.HTTPClientFor(e.config)
+		if err != nil {
+			return err
+		}
+		url := fmt.Sprintf("%s/apis/%s/%s", e.config.Host, e.gvr.Group, e.gvr.Version)
+		endpoints = append(endpoints, endpoint{e.name, url, c, e.gvr})
 	}
-	for range repeats {
-		for _, s := range sides {
-			for what, query := range reads {
+	for range listRepeats {
+		for _, e := range endpoints {
+			for name, query := range listQueries {
 				began := time.Now()
-				if _, err := s.get(ctx, query); err != nil {
+				if _, err := e.read(ctx, query); err != nil {
 					return err
 				}
-				t.add(fmt.Sprintf("list of %s, %s", what, s.name), time.Since(began))
+				l.add(fmt.Sprintf("list of %s, %s", name, e.name), time.Since(began))
 			}
 		}
 	}
-	for _, s := range sides {
-		if err := b.fanOut(ctx, t, s); err != nil {
-			return fmt.Errorf("watching %s: %w", s.name, err)
+	for _, e := range endpoints {
+		if err := b.measureWatches(ctx, l, e); err != nil {
+			return fmt.Errorf("watching %s: %w", e.name, err)
 		}
 	}
 	return nil
 }
 
-func (b *bench) sides() ([]side, error) {
-	rollouts := v1beta1.SchemeGroupVersion.WithResource("rollouts")
-	direct := b.place.servers[len(b.place.servers)-1]
-	made := []side{
-		{name: "custom resources", gvr: copies},
-		{name: "Rollouts", gvr: rollouts},
-		{name: "Rollouts, of weir-apiserver itself", gvr: rollouts},
-	}
-	for i, config := range []*rest.Config{b.place.config, b.place.config, direct} {
-		s := &made[i]
-		s.url = fmt.Sprintf("%s/apis/%s/%s", config.Host, s.gvr.Group, s.gvr.Version)
-		var err error
-		if s.http, err = rest.HTTPClientFor(config); err != nil {
-			return nil, err
-		}
-	}
-	return made, nil
-}
-
-// copy makes a custom resource of each Rollout, with its status. The schema is
-// the cheapest there is: nothing in them is checked, defaulted or pruned.
-func (b *bench) copy(ctx context.Context) error {
-	if err := b.client.Create(ctx, definition()); err != nil {
-		return err
-	}
-	var list unstructured.UnstructuredList
-	list.SetGroupVersionKind(v1beta1.SchemeGroupVersion.WithKind("RolloutList"))
-	if err := b.client.List(ctx, &list); err != nil {
-		return err
-	}
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(atOnce)
-	for i := range list.Items {
-		o := &list.Items[i]
-		o.SetGroupVersionKind(copies.GroupVersion().WithKind("Copy"))
-		o.SetResourceVersion("")
-		o.SetUID("")
-		o.SetFinalizers(nil)
-		o.SetManagedFields(nil)
-		g.Go(func() error {
-			return until(ctx, func(ctx context.Context) (bool, error) {
-				err := b.client.Create(ctx, o.DeepCopy())
-				// The definition is not served at once.
-				return err == nil, client.IgnoreNotFound(err)
-			})
-		})
-	}
-	return g.Wait()
-}
-
-func definition() *apiextensionsv1.CustomResourceDefinition {
-	return &apiextensionsv1.CustomResourceDefinition{
+// copyRollouts creates a custom resource of each Rollout, with its status. The schema of the
+// custom resources validates, defaults and prunes nothing, so that it costs as little as possible.
+func (b *bench) copyRollouts(ctx context.Context) error {
+	if err := b.client.Create(ctx, &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: copies.GroupResource().String()},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: copies.Group, Scope: apiextensionsv1.NamespaceScoped,
@@ -146,11 +110,36 @@ func definition() *apiextensionsv1.CustomResourceDefinition {
 				}},
 			}},
 		},
+	}); err != nil {
+		return err
 	}
+	var list unstructured.UnstructuredList
+	list.SetGroupVersionKind(v1beta1.SchemeGroupVersion.WithKind("RolloutList"))
+	if err := b.client.List(ctx, &list); err != nil {
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(createdAtOnce)
+	for i := range list.Items {
+		o := &list.Items[i]
+		o.SetGroupVersionKind(copies.GroupVersion().WithKind("Copy"))
+		o.SetResourceVersion("")
+		o.SetUID("")
+		o.SetFinalizers(nil)
+		o.SetManagedFields(nil)
+		g.Go(func() error {
+			return waitUntil(ctx, func(ctx context.Context) (bool, error) {
+				err := b.client.Create(ctx, o.DeepCopy())
+				// kube-apiserver serves a new definition only after a moment.
+				return err == nil, client.IgnoreNotFound(err)
+			})
+		})
+	}
+	return g.Wait()
 }
 
-func (s side) get(ctx context.Context, query string) ([]byte, error) {
-	body, err := s.open(ctx, query)
+func (e endpoint) read(ctx context.Context, query string) ([]byte, error) {
+	body, err := e.open(ctx, query)
 	if err != nil {
 		return nil, err
 	}
@@ -158,35 +147,19 @@ func (s side) get(ctx context.Context, query string) ([]byte, error) {
 	return io.ReadAll(body)
 }
 
-func (s side) open(ctx context.Context, query string) (io.ReadCloser, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/"+s.gvr.Resource+query, nil)
-	if err != nil {
-		return nil, err
-	}
-	request.Header.Set("Accept", runtime.ContentTypeJSON)
-	response, err := s.http.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	if response.StatusCode != http.StatusOK {
-		defer response.Body.Close()
-		said, err := io.ReadAll(io.LimitReader(response.Body, 1024))
-		return nil, fmt.Errorf("%s: %s: %s (%w)", request.URL, response.Status, bytes.TrimSpace(said), err)
-	}
-	return response.Body, nil
+func (e endpoint) open(ctx context.Context, query string) (io.ReadCloser, error) {
+	return fetch(ctx, e.http, e.url+"/"+e.gvr.Resource+query)
 }
 
-// sent is the annotation that says when an update was sent, in nanoseconds.
-const sent = "bench.weir.test/sent"
+// sentAnnotation has the time at which an update was sent, in nanoseconds.
+const sentAnnotation = "bench.weir.test/sent"
 
-// fanOut updates objects that many clients watch, and times when each sees it.
-func (b *bench) fanOut(ctx context.Context, t *table, s side) error {
+// measureWatches updates objects that -watchers clients watch, and measures when each client sees
+// the update.
+func (b *bench) measureWatches(ctx context.Context, l *latencies, e endpoint) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	updates := int(b.requests * b.lasting.Seconds())
-	watchers, watching := errgroup.WithContext(ctx)
-	row := fmt.Sprintf("watch by %d, update → seen, %s", b.watchers, s.name)
-	first, err := s.get(ctx, "?limit=1")
+	first, err := e.read(ctx, "?limit=1")
 	if err != nil {
 		return err
 	}
@@ -194,70 +167,69 @@ func (b *bench) fanOut(ctx context.Context, t *table, s side) error {
 	if err := json.Unmarshal(first, &list); err != nil {
 		return err
 	}
+	row := fmt.Sprintf("%d watchers, update → seen, %s", b.watchers, e.name)
+	watchers, watching := errgroup.WithContext(ctx)
 	for range b.watchers {
-		body, err := s.open(watching, "?watch=true&resourceVersion="+list.ResourceVersion)
+		body, err := e.open(watching, "?watch=true&resourceVersion="+list.ResourceVersion)
 		if err != nil {
 			return err
 		}
 		watchers.Go(func() error {
 			defer body.Close()
-			return see(body, updates, func(at time.Time) { t.add(row, time.Since(at)) })
+			return readUpdates(body, b.requestCount(), func(sent time.Time) { l.add(row, time.Since(sent)) })
 		})
 	}
-	before, _, err := b.counter.used()
+	before, _, err := b.counter.processCosts()
 	if err != nil {
 		return err
 	}
-	if err := b.load(ctx, t, b.touch(s)); err != nil {
+	if err := b.sendRequests(ctx, l, b.sendUpdates(e)); err != nil {
 		return err
 	}
 	if err := watchers.Wait(); err != nil {
 		return err
 	}
-	after, _, err := b.counter.used()
+	after, _, err := b.counter.processCosts()
 	if err != nil {
 		return err
 	}
-	var used strings.Builder
-	for _, name := range []string{cluster.KubeAPIServer, cluster.WeirAPIServer} {
-		fmt.Fprintf(&used, ", %s %.1f s", name, (after[name] - before[name]).Seconds())
-	}
-	fmt.Printf("# %s: CPU of %d updates seen by %d%s\n", s.name, updates, b.watchers, used.String())
+	fmt.Printf("# %s: %d updates seen by %d watchers; CPU of kube-apiserver %.1f s, of weir-apiserver %.1f s\n", e.name, b.requestCount(), b.watchers,
+		(after[cluster.KubeAPIServer] - before[cluster.KubeAPIServer]).Seconds(), (after[cluster.WeirAPIServer] - before[cluster.WeirAPIServer]).Seconds())
 	return nil
 }
 
-// see reads so many updates, and looks for when each was sent. Objects are not
-// decoded, so that the time is not that of the driver.
-func see(body io.Reader, updates int, tell func(time.Time)) error {
+// readUpdates reads n updates of a watch, and calls seen with the time at which each was sent. It
+// does not decode the objects, because decoding would take longer than the servers do.
+func readUpdates(body io.Reader, n int, seen func(sent time.Time)) error {
 	lines := bufio.NewReaderSize(body, 64*1024)
-	for range updates {
+	for range n {
 		line, err := lines.ReadBytes('\n')
 		if err != nil {
 			return err
 		}
-		_, rest, _ := bytes.Cut(line, []byte(`"`+sent+`":"`))
-		said, _, _ := bytes.Cut(rest, []byte(`"`))
-		at, err := strconv.ParseInt(string(said), 10, 64)
+		_, rest, _ := bytes.Cut(line, []byte(`"`+sentAnnotation+`":"`))
+		value, _, _ := bytes.Cut(rest, []byte(`"`))
+		sent, err := strconv.ParseInt(string(value), 10, 64)
 		if err != nil {
-			return fmt.Errorf("what was seen is no update: %s", line)
+			return fmt.Errorf("the watch returned something other than an update: %s", line)
 		}
-		tell(time.Unix(0, at))
+		seen(time.Unix(0, sent))
 	}
 	return nil
 }
 
-// touch is the update number i, of one object after the other.
-func (b *bench) touch(s side) func(context.Context, int) (string, error) {
+// sendUpdates returns a function that updates one object after the other.
+func (b *bench) sendUpdates(e endpoint) func(context.Context, int) (string, error) {
 	return func(ctx context.Context, i int) (string, error) {
-		body := fmt.Sprintf(`{"metadata":{"annotations":{%q:"%d"}}}`, sent, time.Now().UnixNano())
+		body := fmt.Sprintf(`{"metadata":{"annotations":{%q:"%d"}}}`, sentAnnotation, time.Now().UnixNano())
 		i %= b.releases
-		url := fmt.Sprintf("%s/namespaces/%s/%s/%s", s.url, quiet(i), s.gvr.Resource, appName(i%crowd))
+		url := fmt.Sprintf("%s/namespaces/%s/%s/%s", e.url, idleNamespace(i), e.gvr.Resource, appName(i%idlePerNamespace))
 		request, err := http.NewRequestWithContext(ctx, http.MethodPatch, url, strings.NewReader(body))
 		if err != nil {
 			return "", err
 		}
 		request.Header.Set("Content-Type", "application/merge-patch+json")
-		response, err := s.http.Do(request)
+		response, err := e.http.Do(request)
 		if err != nil {
 			return "", err
 		}
@@ -266,6 +238,6 @@ func (b *bench) touch(s side) func(context.Context, int) (string, error) {
 		if response.StatusCode != http.StatusOK {
 			err = fmt.Errorf("%s: %s", request.URL, response.Status)
 		}
-		return "watched by many, update, " + s.name, err
+		return fmt.Sprintf("%d watchers, update, %s", b.watchers, e.name), err
 	}
 }

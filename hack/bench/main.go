@@ -1,10 +1,13 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command bench answers: how long does a release take, what does it cost, and is
-// any approval lost? It drives releases on a real control plane, its own or one
-// that somebody else has started, and prints one table. docs/performance.md says
-// how to read it.
+// Command bench measures how long releases take and what they cost. It starts a control plane,
+// releases applications on it, approves each step as soon as the step waits, and prints a table.
+// docs/performance.md explains the tables.
+//
+//	bench                    Weir releases 20 applications at once
+//	bench -peer argo         the same with Argo Rollouts and with Weir, in turn, and a comparison
+//	bench -measure verbs     something other than releases
 package main
 
 import (
@@ -15,8 +18,8 @@ import (
 	"maps"
 	"os"
 	"os/signal"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -29,26 +32,40 @@ import (
 
 // options are the flags.
 type options struct {
-	place    place
 	releases int
-	rounds   int
 	rate     float64
 	replicas int
 	steps    string
-	style    string
 	traffic  bool
 	idle     int
-	approve  string
 	patience time.Duration
-	// measure is what is measured instead of releases, if any.
+
 	measure  string
 	requests float64
-	lasting  time.Duration
+	duration time.Duration
 	watchers int
-	// peer is the system that Weir is compared with, if any.
-	peer     string
-	peerArgs string
-	pairs    int
+
+	peer  string
+	pairs int
+
+	podReady cluster.Range
+	heap     string
+	profiles string
+}
+
+// measures are the values of -measure.
+var measures = map[string]func(*bench, context.Context, *latencies) error{
+	"admission": (*bench).measureAdmission,
+	"lists":     (*bench).measureLists,
+	"restart":   (*bench).measureRestart,
+	"scale":     (*bench).measureScale,
+	"verbs":     (*bench).measureVerbs,
+	"views":     (*bench).measureViews,
+}
+
+// peers are the systems that -peer compares with Weir.
+var peers = map[string]func(options) system{
+	"argo": func(o options) system { return argo{o} },
 }
 
 func main() {
@@ -69,81 +86,62 @@ func main() {
 
 func parse(args []string) (options, error) {
 	var o options
-	podReady := ""
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
-	f.IntVar(&o.releases, "n", 20, "releases in a round")
-	f.IntVar(&o.rounds, "rounds", 1, "rounds, one after the other, of the same applications")
-	f.Float64Var(&o.rate, "rate", 0, "new releases per second; 0 is all at once")
+	f.IntVar(&o.releases, "n", 20, "number of releases")
+	f.Float64Var(&o.rate, "rate", 0, "new releases per second; 0 starts all at once")
 	f.IntVar(&o.replicas, "replicas", 10, "pods of each application")
-	f.StringVar(&o.steps, "steps", "20%,50%,100%", "sizes of the steps; each waits for an approval")
-	f.StringVar(&o.style, "style", "partition", "partition, canary or bluegreen")
+	f.StringVar(&o.steps, "steps", "20%,50%,100%", "sizes of the steps; each step waits for an approval")
 	f.BoolVar(&o.traffic, "traffic", false, "route by a Service and an Ingress; the share of a step is its size")
-	f.IntVar(&o.idle, "idle", 0, "Deployments without pods, each with a Rollout, that are there besides")
-	f.StringVar(&o.approve, "approve", "verb", "verb, or status: a patch of the status, which other servers of this API need")
-	f.DurationVar(&o.patience, "patience", 30*time.Second, "an approval whose step still waits after this is lost, and sent again")
-	f.StringVar(&o.measure, "measure", "", "instead of releases: "+measured())
+	f.IntVar(&o.idle, "idle", 0, "number of further applications without pods that are not released")
+	f.DurationVar(&o.patience, "patience", 30*time.Second, "an approval is lost, and is sent again, if its step still waits after this time")
+
+	f.StringVar(&o.measure, "measure", "", "measure something other than releases: "+names(measures))
 	f.Float64Var(&o.requests, "requests", 100, "requests per second, with -measure")
-	f.DurationVar(&o.lasting, "for", 30*time.Second, "how long requests are sent, with -measure")
-	f.IntVar(&o.watchers, "watchers", 500, "clients that watch all objects, with -measure lists")
-	f.BoolVar(&o.place.apart, "apart", false, "run weir-controller apart, and not the controllers in the process of weir-apiserver")
-	f.StringVar(&o.peer, "peer", "", "compare Weir with another system, each in turn on a control plane of its own: "+peerNames())
-	f.StringVar(&o.peerArgs, "peer-args", "", "more arguments of the peer's controller, separated by spaces")
-	f.IntVar(&o.pairs, "pairs", 5, "how often both are driven, with -peer")
-	f.Func("heap", "the GOMEMLIMIT of Weir's processes, such as 560MiB", o.place.limitHeap)
-	f.StringVar(&podReady, "pod-ready", "20ms..80ms", "how long a simulated pod takes to become ready")
-	f.StringVar(&o.place.profiles, "profile", "", "a directory for CPU profiles of Weir's processes, of the first ten seconds of each round; without -kubeconfig only")
-	f.StringVar(&o.place.kubeconfig, "kubeconfig", "", "a cluster that is there, instead of one of our own")
-	f.Var(&o.place.stores, "etcd", "NAME=URL of an etcd whose writes are counted, with -kubeconfig; may be repeated")
-	f.Var(&o.place.processes, "process", "NAME=PID of a process whose CPU and memory are measured, with -kubeconfig; may be repeated")
+	f.DurationVar(&o.duration, "for", 30*time.Second, "how long requests are sent, with -measure")
+	f.IntVar(&o.watchers, "watchers", 500, "number of clients that watch all objects, with -measure lists")
+
+	f.StringVar(&o.peer, "peer", "", "compare Weir with another system: "+names(peers))
+	f.IntVar(&o.pairs, "pairs", 5, "how often both systems release, with -peer")
+
+	podReady := f.String("pod-ready", "20ms..80ms", "how long a simulated pod takes to become ready")
+	f.StringVar(&o.heap, "heap", "", "the GOMEMLIMIT of weir-apiserver, such as 560MiB")
+	f.StringVar(&o.profiles, "profile", "", "a directory for a CPU profile of weir-apiserver, of the first ten seconds of the releases, and a profile of its allocations")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
+	if f.NArg() > 0 {
+		return o, fmt.Errorf("unexpected argument %q; all settings are flags", f.Arg(0))
+	}
 	var err error
-	if o.place.podReady, err = cluster.ParseRange(podReady); err != nil {
+	if o.podReady, err = cluster.ParseRange(*podReady); err != nil {
 		return o, err
 	}
-	if f.NArg() > 0 {
-		return o, fmt.Errorf("what is %s?", strconv.Quote(f.Arg(0)))
-	}
-	return o, o.check()
+	return o, o.validate()
 }
 
-// check refuses flags that make no sense, or not together.
-func (o options) check() error {
+// memorySize is what the runtime of Go accepts as a GOMEMLIMIT.
+var memorySize = regexp.MustCompile(`^[1-9][0-9]*(B|KiB|MiB|GiB|TiB)?$`)
+
+func (o options) validate() error {
 	switch {
-	case o.releases < 1 || o.rounds < 1 || o.replicas < 1 || o.idle < 0 || o.rate < 0:
-		return errors.New("-n, -rounds and -replicas are at least 1, -idle and -rate at least 0")
-	case o.approve != "verb" && o.approve != "status":
-		return fmt.Errorf("-approve=%s: want verb or status", o.approve)
-	case styles[o.style] == nil:
-		return fmt.Errorf("-style=%s: want partition, canary or bluegreen", o.style)
+	case o.releases < 1 || o.replicas < 1 || o.idle < 0 || o.rate < 0:
+		return errors.New("-n and -replicas must be at least 1, -idle and -rate at least 0")
+	case o.requests <= 0 || o.duration <= 0 || o.watchers < 1:
+		return errors.New("-requests, -for and -watchers must be above 0")
+	case o.heap != "" && !memorySize.MatchString(o.heap):
+		return fmt.Errorf("-heap=%s must be a size such as 560MiB", o.heap)
 	case o.measure != "" && measures[o.measure] == nil:
-		return fmt.Errorf("-measure=%s: want %s", o.measure, measured())
-	case o.measure != "" && o.place.kubeconfig != "":
-		return errors.New("-measure goes without -kubeconfig")
-	case o.requests <= 0 || o.lasting <= 0 || o.watchers < 1:
-		return errors.New("-requests, -for and -watchers are above 0")
-	case o.place.kubeconfig != "" && o.place.profiles+o.place.heap != "":
-		return errors.New("-profile and -heap go without -kubeconfig")
-	case o.place.kubeconfig == "" && len(o.place.stores)+len(o.place.processes) > 0:
-		return errors.New("-etcd and -process go with -kubeconfig")
-	case o.peer != "":
-		return o.checkPeer()
-	}
-	return nil
-}
-
-// checkPeer refuses what a comparison does not do.
-func (o options) checkPeer() error {
-	switch {
+		return fmt.Errorf("-measure=%s must be one of %s", o.measure, names(measures))
+	case o.peer == "":
+		return nil
 	case peers[o.peer] == nil:
-		return fmt.Errorf("-peer=%s: want %s", o.peer, peerNames())
+		return fmt.Errorf("-peer=%s must be one of %s", o.peer, names(peers))
 	case o.pairs < 1:
-		return errors.New("-pairs is at least 1")
-	case o.measure != "" || o.rounds != 1 || o.traffic || o.style != "partition" || o.place.kubeconfig != "" || o.place.profiles != "":
-		return errors.New("-peer goes without -measure, -rounds, -traffic, -style, -kubeconfig and -profile")
+		return errors.New("-pairs must be at least 1")
+	case o.measure != "" || o.traffic || o.profiles != "":
+		return errors.New("-peer cannot be combined with -measure, -traffic and -profile")
 	case slices.ContainsFunc(strings.Split(o.steps, ","), func(size string) bool { return !strings.HasSuffix(size, "%") }):
-		return errors.New("-peer wants steps in percent")
+		return errors.New("-peer requires steps in percent")
 	}
 	return nil
 }
@@ -151,85 +149,43 @@ func (o options) checkPeer() error {
 func run(ctx context.Context, o options) error {
 	ctrl.SetLogger(klog.Background())
 	if o.peer != "" {
-		return compare(ctx, o)
+		return comparePairs(ctx, o)
 	}
-	return with(ctx, o, weir{o}, func(ctx context.Context, b *bench) error {
+	return withSystem(ctx, o, weir{o}, func(ctx context.Context, b *bench) error {
 		if o.measure == "" {
-			return b.eachRound(ctx)
+			unheld, released, err := b.measureReleases(ctx)
+			if err != nil {
+				return err
+			}
+			return released.print(os.Stdout, unheld)
 		}
-		t := newTable()
-		if err := measures[o.measure](b, ctx, t); err != nil {
+		measured := newLatencies()
+		if err := measures[o.measure](b, ctx, measured); err != nil {
 			return fmt.Errorf("measuring %s: %w", o.measure, err)
 		}
-		return t.print(os.Stdout)
+		return measured.print(os.Stdout)
 	})
 }
 
-// with does something with a system on a control plane, which then ends.
-func with(ctx context.Context, o options, s system, do func(context.Context, *bench) error) (err error) {
+// withSystem starts a control plane with a system, measures, and ends both.
+func withSystem(ctx context.Context, o options, s system, measure func(context.Context, *bench) error) (err error) {
 	began := time.Now()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	o.place.fail = cancel
-	defer func() { err = errors.Join(err, o.place.close()) }()
-	o.place.profiling = o.measure == "scale"
-	if err := o.place.open(ctx, s); err != nil {
+	p := &plane{fail: cancel}
+	defer func() { err = errors.Join(err, p.stop()) }()
+	if err := s.start(ctx, p); err != nil {
 		return err
 	}
-	b, err := newBench(o, s)
+	b, err := newBench(o, s, p)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, b.clean(context.WithoutCancel(ctx))) }()
-	fmt.Printf("# %d releases of %d pods, steps %s, %s, traffic %t, %d idle beside; a control plane after %.0f s\n",
-		o.releases, o.replicas, o.steps, o.style, o.traffic, o.idle, time.Since(began).Seconds())
-	return do(ctx, b)
+	fmt.Printf("# %d releases of %d pods, steps %s, traffic %t, %d idle applications; the control plane started in %.0f s\n",
+		o.releases, o.replicas, o.steps, o.traffic, o.idle, time.Since(began).Seconds())
+	return measure(ctx, b)
 }
 
-// eachRound drives round after round, and prints a table of each.
-func (b *bench) eachRound(ctx context.Context) error {
-	floor, err := b.ready(ctx)
-	if err != nil {
-		return err
-	}
-	for round := range b.rounds {
-		r, err := b.round(ctx, round+1)
-		if err != nil {
-			return fmt.Errorf("round %d: %w", round+1, err)
-		}
-		fmt.Printf("\n# round %d of %d\n", round+1, b.rounds)
-		if err := r.print(os.Stdout, floor); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// ready measures the floor, and makes the applications.
-func (b *bench) ready(ctx context.Context) (floor *result, err error) {
-	if floor, err = b.floor(ctx); err != nil {
-		return nil, fmt.Errorf("changing Deployments that nobody holds: %w", err)
-	}
-	if err := b.prepare(ctx); err != nil {
-		return nil, fmt.Errorf("making the applications: %w", err)
-	}
-	return floor, nil
-}
-
-func measured() string { return strings.Join(slices.Sorted(maps.Keys(measures)), ", ") }
-
-// named is a flag of NAME=VALUE that may be repeated.
-type named []entry
-
-type entry struct{ name, value string }
-
-func (n *named) String() string { return fmt.Sprint(*n) }
-
-func (n *named) Set(s string) error {
-	name, value, found := strings.Cut(s, "=")
-	if !found {
-		return errors.New("want NAME=VALUE")
-	}
-	*n = append(*n, entry{name, value})
-	return nil
+func names[V any](of map[string]V) string {
+	return strings.Join(slices.Sorted(maps.Keys(of)), ", ")
 }

@@ -16,76 +16,67 @@ import (
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
-// mostElsewhere is how many cores others may use before a pair does not count.
-const mostElsewhere = 0.1
+// maxOtherCores is how many cores other processes may use before a pair is left out.
+const maxOtherCores = 0.1
 
-// visit is what one system did on one control plane.
-type visit struct {
-	floor, released *result
-	// own are the processes of the system.
-	own []string
+// systemRun is what one system did on one control plane.
+type systemRun struct {
+	unheld, released *result
+	// processes are the system's own processes.
+	processes []string
 }
 
-// match is a visit of the peer and one of Weir, one right after the other.
-type match struct{ peer, weir visit }
+// pair is a run of the peer and a run of Weir, one directly after the other.
+type pair struct{ peer, weir systemRun }
 
-// compare drives the peer and Weir in turn, in the order A B B A, each time on a
-// control plane of its own, so that neither always has the later one.
-func compare(ctx context.Context, o options) error {
-	var matches []match
+// comparePairs runs the peer and Weir in turn, each time on a new control plane. The order is
+// A B B A, so that neither system always comes second.
+func comparePairs(ctx context.Context, o options) error {
+	var pairs []pair
 	for i := range o.pairs {
-		var m match
+		var p pair
 		turns := []struct {
-			name string
-			system
-			to *visit
-		}{{o.peer, peers[o.peer](o), &m.peer}, {"weir", weir{o}, &m.weir}}
+			name   string
+			system system
+			run    *systemRun
+		}{{o.peer, peers[o.peer](o), &p.peer}, {"weir", weir{o}, &p.weir}}
 		if i%2 == 1 {
 			slices.Reverse(turns)
 		}
 		for _, turn := range turns {
-			var err error
-			if *turn.to, err = o.visit(ctx, turn.system); err != nil {
-				return fmt.Errorf("pair %d: driving %s: %w", i+1, turn.name, err)
+			turn.run.processes = turn.system.processes()
+			err := withSystem(ctx, o, turn.system, func(ctx context.Context, b *bench) (err error) {
+				turn.run.unheld, turn.run.released, err = b.measureReleases(ctx)
+				return err
+			})
+			if err != nil {
+				return fmt.Errorf("pair %d: releasing with %s: %w", i+1, turn.name, err)
 			}
-			fmt.Printf("# pair %d of %d: %s: %s\n", i+1, o.pairs, turn.name, turn.to)
+			fmt.Printf("# pair %d of %d: %s: %s\n", i+1, o.pairs, turn.name, turn.run)
 		}
-		matches = append(matches, m)
+		pairs = append(pairs, p)
 	}
-	return printMatches(os.Stdout, o.peer, matches)
+	return printPairs(os.Stdout, o.peer, pairs)
 }
 
-func (o options) visit(ctx context.Context, s system) (visit, error) {
-	v := visit{own: s.processes()}
-	err := with(ctx, o, s, func(ctx context.Context, b *bench) error {
-		var err error
-		if v.floor, err = b.ready(ctx); err != nil {
-			return err
-		}
-		v.released, err = b.round(ctx, 1)
-		return err
-	})
-	return v, err
-}
-
-func (v *visit) String() string {
+func (r *systemRun) String() string {
 	mark := ""
-	if v.loaded() {
-		mark = ": LOADED"
+	if r.isDisturbed() {
+		mark = ": DISTURBED by other processes"
 	}
-	return fmt.Sprintf("%d releases in %.1f s, unheld %.1f s, others used %.2f and %.2f cores%s", v.released.releases,
-		v.released.took.Seconds(), v.floor.took.Seconds(), v.released.elsewhere(), v.floor.elsewhere(), mark)
+	return fmt.Sprintf("%d releases in %.1f s, unheld %.1f s; other processes used %.2f and %.2f cores%s", r.released.releases,
+		r.released.took.Seconds(), r.unheld.took.Seconds(), r.released.otherCores(), r.unheld.otherCores(), mark)
 }
 
-// loaded reports whether other processes of the machine were in the way.
-func (v *visit) loaded() bool {
-	return max(v.released.elsewhere(), v.floor.elsewhere()) > mostElsewhere
+// isDisturbed reports whether other processes of the machine used too much CPU during the run.
+func (r *systemRun) isDisturbed() bool {
+	return max(r.released.otherCores(), r.unheld.otherCores()) > maxOtherCores
 }
 
-// elsewhere is how many cores others used on average.
-func (r *result) elsewhere() float64 { return r.spent.elsewhere.Seconds() / r.took.Seconds() }
+// otherCores returns how many cores other processes used on average.
+func (r *result) otherCores() float64 { return r.costs.otherCPU.Seconds() / r.took.Seconds() }
 
-// median is of a row of the timelines, in seconds.
+// median returns the median of a row of durations in seconds, NaN if nothing was measured.
 func (r *result) median(row string) float64 {
 	d := r.durations()[row]
 	if len(d) == 0 {
@@ -95,10 +86,10 @@ func (r *result) median(row string) float64 {
 	return quantile(d, 0.5).Seconds()
 }
 
-// cpu is what these processes used for one release, or all of them, in milliseconds.
+// cpu returns the CPU time per release of the named processes, or of all, in milliseconds.
 func (r *result) cpu(names ...string) float64 {
 	var sum time.Duration
-	for name, used := range r.spent.cpu {
+	for name, used := range r.costs.cpu {
 		if len(names) == 0 || slices.Contains(names, name) {
 			sum += used
 		}
@@ -106,82 +97,69 @@ func (r *result) cpu(names ...string) float64 {
 	return float64(sum.Milliseconds()) / float64(r.releases)
 }
 
-// revisions are those of the store for one release.
+// revisions returns the revisions of all stores per release.
 func (r *result) revisions() float64 {
 	sum := 0
-	for _, n := range r.spent.writes {
+	for _, n := range r.costs.writes {
 		sum += n
 	}
 	return float64(sum) / float64(r.releases)
 }
 
-func (r *result) lost() float64 {
-	sum := 0
-	for _, t := range r.lines {
-		_, lost := t.approvals()
-		sum += lost
-	}
-	return float64(sum)
+func medianOf(row string) func(systemRun) float64 {
+	return func(r systemRun) float64 { return r.released.median(row) }
 }
 
-func timed(row string) func(visit) float64 {
-	return func(v visit) float64 { return v.released.median(row) }
+func cpuOf(name string) func(systemRun) float64 {
+	return func(r systemRun) float64 { return r.released.cpu(name) }
 }
 
-func used(name string) func(visit) float64 {
-	return func(v visit) float64 { return v.released.cpu(name) }
+// cpuAboveUnheld is the CPU time above that of the same change without a release.
+func cpuAboveUnheld(names ...string) func(systemRun) float64 {
+	return func(r systemRun) float64 { return r.released.cpu(names...) - r.unheld.cpu(names...) }
 }
 
-func above(name ...string) func(visit) float64 {
-	return func(v visit) float64 { return v.released.cpu(name...) - v.floor.cpu(name...) }
-}
-
-// compared are the rows of the table, as seconds, milliseconds of CPU for one
-// release, or numbers.
-var compared = []struct {
+// comparedRows are the rows of the comparison. CPU and revisions are per release.
+var comparedRows = []struct {
 	name   string
 	digits int
-	of     func(visit) float64
+	value  func(systemRun) float64
 }{
-	{"all releases, s", 2, func(v visit) float64 { return v.released.took.Seconds() }},
-	{rowUpdate + ", s", 3, timed(rowUpdate)},
-	{rowScaled + ", s", 3, timed(rowScaled)},
-	{rowPaused + ", s", 3, timed(rowPaused)},
-	{rowGrown + ", s", 3, timed(rowGrown)},
-	{rowNext + ", s", 3, timed(rowNext)},
-	{rowHealthy + ", s", 3, timed(rowHealthy)},
-	{"approvals lost", 0, func(v visit) float64 { return v.released.lost() }},
-	{"store revisions", 1, func(v visit) float64 { return v.released.revisions() }},
-	{"CPU of the system itself, ms", 0, func(v visit) float64 { return v.released.cpu(v.own...) }},
-	{"CPU of kube-apiserver, ms", 0, used(cluster.KubeAPIServer)},
-	{"… above unheld", 0, above(cluster.KubeAPIServer)},
-	{"… divided by unheld", 2, func(v visit) float64 {
-		return v.released.cpu(cluster.KubeAPIServer) / v.floor.cpu(cluster.KubeAPIServer)
-	}},
-	{"CPU of kube-controller-manager, ms", 0, used(cluster.ControllerManager)},
-	{"… above unheld", 0, above(cluster.ControllerManager)},
-	{"CPU of all processes, ms", 0, func(v visit) float64 { return v.released.cpu() }},
-	{"… above unheld", 0, above()},
-	{"unheld: all Deployments, s", 2, func(v visit) float64 { return v.floor.took.Seconds() }},
-	{"unheld: store revisions", 1, func(v visit) float64 { return v.floor.revisions() }},
-	{"unheld: CPU of kube-apiserver, ms", 0, func(v visit) float64 { return v.floor.cpu(cluster.KubeAPIServer) }},
-	{"unheld: CPU of all processes, ms", 0, func(v visit) float64 { return v.floor.cpu() }},
+	{"all releases, s", 2, func(r systemRun) float64 { return r.released.took.Seconds() }},
+	{rowAnswered + ", s", 3, medianOf(rowAnswered)},
+	{rowScaled + ", s", 3, medianOf(rowScaled)},
+	{rowFirstWait + ", s", 3, medianOf(rowFirstWait)},
+	{rowNextScaled + ", s", 3, medianOf(rowNextScaled)},
+	{rowNextWait + ", s", 3, medianOf(rowNextWait)},
+	{rowHealthy + ", s", 3, medianOf(rowHealthy)},
+	{"approvals lost", 0, func(r systemRun) float64 { _, lost := r.released.approvals(); return float64(lost) }},
+	{"store revisions", 1, func(r systemRun) float64 { return r.released.revisions() }},
+	{"CPU of the system itself, ms", 0, func(r systemRun) float64 { return r.released.cpu(r.processes...) }},
+	{"CPU of kube-apiserver, ms", 0, cpuOf(cluster.KubeAPIServer)},
+	{"… above unheld", 0, cpuAboveUnheld(cluster.KubeAPIServer)},
+	{"CPU of kube-controller-manager, ms", 0, cpuOf(cluster.ControllerManager)},
+	{"… above unheld", 0, cpuAboveUnheld(cluster.ControllerManager)},
+	{"CPU of all processes, ms", 0, func(r systemRun) float64 { return r.released.cpu() }},
+	{"… above unheld", 0, cpuAboveUnheld()},
+	{"unheld: all Deployments, s", 2, func(r systemRun) float64 { return r.unheld.took.Seconds() }},
+	{"unheld: store revisions", 1, func(r systemRun) float64 { return r.unheld.revisions() }},
+	{"unheld: CPU of kube-apiserver, ms", 0, func(r systemRun) float64 { return r.unheld.cpu(cluster.KubeAPIServer) }},
+	{"unheld: CPU of all processes, ms", 0, func(r systemRun) float64 { return r.unheld.cpu() }},
 }
 
-// printMatches prints one table of all matches without other load, or of all if
-// there is none.
-func printMatches(out io.Writer, peer string, all []match) error {
-	quiet := slices.DeleteFunc(slices.Clone(all), func(m match) bool { return m.peer.loaded() || m.weir.loaded() })
-	counted := fmt.Sprintf("pairs without other load: %d of %d", len(quiet), len(all))
-	if len(quiet) == 0 {
-		quiet, counted = all, fmt.Sprintf("pairs, ALL WITH OTHER LOAD: %d", len(all))
+// printPairs prints one table of all pairs that were not disturbed, or of all pairs if all were.
+func printPairs(out io.Writer, peer string, all []pair) error {
+	pairs := slices.DeleteFunc(slices.Clone(all), func(p pair) bool { return p.peer.isDisturbed() || p.weir.isDisturbed() })
+	counted := fmt.Sprintf("%d of %d pairs, without those that other processes disturbed", len(pairs), len(all))
+	if len(pairs) == 0 {
+		pairs, counted = all, fmt.Sprintf("%d pairs, ALL DISTURBED by other processes", len(all))
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "\n%s: median (least to most)\t%s\tweir\tweir ÷ %s\n", counted, peer, peer)
-	for _, row := range compared {
+	fmt.Fprintf(w, "\n%s: median (minimum to maximum)\t%s\tweir\tweir ÷ %s\n", counted, peer, peer)
+	for _, row := range comparedRows {
 		var theirs, ours, ratios []float64
-		for _, m := range quiet {
-			a, b := row.of(m.peer), row.of(m.weir)
+		for _, p := range pairs {
+			a, b := row.value(p.peer), row.value(p.weir)
 			theirs, ours, ratios = append(theirs, a), append(ours, b), append(ratios, ratio(b, a))
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", row.name, spread(theirs, row.digits), spread(ours, row.digits), spread(ratios, 2))
@@ -189,7 +167,7 @@ func printMatches(out io.Writer, peer string, all []match) error {
 	return w.Flush()
 }
 
-// ratio is none of what is not above nothing.
+// ratio returns a/b, NaN if that says nothing.
 func ratio(a, b float64) float64 {
 	if a < 0 || b <= 0 {
 		return math.NaN()
@@ -197,12 +175,12 @@ func ratio(a, b float64) float64 {
 	return a / b
 }
 
-// spread is the median and what it lies between; no number if any is none.
-func spread(of []float64, digits int) string {
-	if slices.ContainsFunc(of, math.IsNaN) {
+// spread formats the median, the minimum and the maximum, or a dash if a value is missing.
+func spread(values []float64, digits int) string {
+	if slices.ContainsFunc(values, math.IsNaN) {
 		return "–"
 	}
-	slices.Sort(of)
-	middle := (of[(len(of)-1)/2] + of[len(of)/2]) / 2
-	return fmt.Sprintf("%.*f (%.*f to %.*f)", digits, middle, digits, of[0], digits, of[len(of)-1])
+	slices.Sort(values)
+	median := (values[(len(values)-1)/2] + values[len(values)/2]) / 2
+	return fmt.Sprintf("%.*f (%.*f to %.*f)", digits, median, digits, values[0], digits, values[len(values)-1])
 }

@@ -9,8 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"net/http"
 	"os"
 	"strconv"
 	"strings"
@@ -21,103 +19,76 @@ import (
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
-// levels are the shares of the idle Rollouts beside which releases are driven.
-var levels = []float64{0.2, 0.6, 1}
+// idleShares are the shares of -idle with which the releases are repeated.
+var idleShares = []float64{0.2, 0.6, 1}
 
-// scale drives the same releases beside more and more idle Rollouts. Memory must grow by
-// the same for each of them, and a release cost the same.
-func (b *bench) scale(ctx context.Context, _ *table) error {
-	most := b.idle
-	if most < 10*crowd {
-		return fmt.Errorf("-measure scale wants -idle of at least %d", 10*crowd)
+// measureScale repeats the same releases with more and more idle applications. Each idle
+// application should need the same memory, and a release should always cost the same.
+func (b *bench) measureScale(ctx context.Context, _ *latencies) error {
+	idle := b.idle
+	if idle < 10*idlePerNamespace {
+		return fmt.Errorf("-measure scale requires -idle of at least %d", 10*idlePerNamespace)
 	}
 	b.idle = 0
-	if err := b.prepare(ctx); err != nil {
-		return fmt.Errorf("making the applications: %w", err)
+	if err := b.createReleased(ctx); err != nil {
+		return fmt.Errorf("creating the applications: %w", err)
 	}
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "idle\tlive heap, MiB\tmore per Rollout, kB\tresident, MiB\treleases, s\tCPU of Weir per release, ms\town writes\trevisions")
-	before := 0
+	created := 0
 	heap, err := b.liveHeap(ctx)
 	if err != nil {
 		return err
 	}
-	first := heap
-	for round, share := range levels {
-		now := int(share*float64(most)) / crowd * crowd
-		if err := b.more(ctx, before, now); err != nil {
-			return fmt.Errorf("making %d idle ones: %w", now, err)
+	emptyHeap := heap
+	for i, share := range idleShares {
+		n := int(share*float64(idle)) / idlePerNamespace * idlePerNamespace
+		if err := b.createIdle(ctx, created, n); err != nil {
+			return fmt.Errorf("creating %d idle applications: %w", n, err)
 		}
-		was := heap
+		heapBefore := heap
 		if heap, err = b.liveHeap(ctx); err != nil {
 			return err
 		}
-		r, err := b.round(ctx, round+1)
+		r, err := b.round(ctx, i+1)
 		if err != nil {
-			return fmt.Errorf("releasing beside %d: %w", now, err)
+			return fmt.Errorf("releasing with %d idle applications: %w", n, err)
 		}
-		n, revisions := float64(b.releases), 0
-		for _, writes := range r.spent.writes {
-			revisions += writes
-		}
-		fmt.Fprintf(w, "%d\t%.0f\t%.1f\t%d\t%.1f\t%.0f\t%.1f\t%.1f\n", now, float64(heap)/(1<<20), float64(heap-was)/1000/float64(now-before),
-			r.spent.memory[cluster.WeirAPIServer]>>20, r.took.Seconds(), 1000*r.spent.cpu[cluster.WeirAPIServer].Seconds()/n,
-			r.spent.requests["own writes"]/n, float64(revisions)/n)
-		before = now
+		fmt.Fprintf(w, "%d\t%.0f\t%.1f\t%d\t%.1f\t%.0f\t%.1f\t%.1f\n", n, float64(heap)/(1<<20), float64(heap-heapBefore)/1000/float64(n-created),
+			r.costs.memory[cluster.WeirAPIServer]>>20, r.took.Seconds(), r.cpu(cluster.WeirAPIServer),
+			r.costs.requests["own writes"]/float64(b.releases), r.revisions())
+		created = n
 	}
-	if heap, err = b.freshHeap(ctx); err != nil {
+	// A new process has no past events and versions, which watch caches keep for minutes.
+	if err := b.plane.cluster.Kill(cluster.WeirController); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "%d in a new process\t%.0f\t%.1f\n", before, float64(heap)/(1<<20), float64(heap-first)/1000/float64(before))
+	if err := b.plane.cluster.Start(cluster.WeirController); err != nil {
+		return err
+	}
+	if heap, err = b.liveHeap(ctx); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "%d in a new process\t%.0f\t%.1f\n", created, float64(heap)/(1<<20), float64(heap-emptyHeap)/1000/float64(created))
 	return w.Flush()
 }
 
-// freshHeap is the live heap of a process that has just started: without past events and
-// versions, which watch caches keep while others come fast.
-func (b *bench) freshHeap(ctx context.Context) (int, error) {
-	if err := b.place.own.Kill(cluster.WeirController); err != nil {
-		return 0, err
-	}
-	if err := b.place.own.Start(cluster.WeirController); err != nil {
-		return 0, err
-	}
-	return b.liveHeap(ctx)
-}
-
-// more makes the idle applications between two counts, and waits until they are Healthy.
-func (b *bench) more(ctx context.Context, from, to int) error {
-	b.idle = from
-	made := b.idlers()
-	b.idle = to
-	all := b.idlers()
-	maps.DeleteFunc(all, func(namespace string, _ int) bool { return made[namespace] > 0 })
-	return b.fill(ctx, all)
-}
-
-// liveHeap is what is in use in weir-apiserver after a collection, in bytes.
+// liveHeap returns the bytes that weir-apiserver uses after a garbage collection.
 func (b *bench) liveHeap(ctx context.Context) (int, error) {
-	weir := b.place.servers[len(b.place.servers)-1]
-	client, err := rest.HTTPClientFor(weir)
+	client, err := rest.HTTPClientFor(b.plane.weir)
 	if err != nil {
 		return 0, err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, weir.Host+"/debug/pprof/heap?gc=1&debug=1", nil)
+	profile, err := fetch(ctx, client, b.plane.weir.Host+"/debug/pprof/heap?gc=1&debug=1")
 	if err != nil {
 		return 0, err
 	}
-	response, err := client.Do(request)
-	if err != nil {
-		return 0, err
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return 0, errors.New(response.Status)
-	}
-	return heapIn(response.Body)
+	defer profile.Close()
+	return liveBytes(profile)
 }
 
-// heapIn finds the bytes of live objects in a heap profile as text.
-func heapIn(profile io.Reader) (int, error) {
+// liveBytes finds the bytes of live objects in a heap profile in text form.
+func liveBytes(profile io.Reader) (int, error) {
 	lines := bufio.NewScanner(profile)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
@@ -125,5 +96,5 @@ func heapIn(profile io.Reader) (int, error) {
 			return strconv.Atoi(n)
 		}
 	}
-	return 0, errors.Join(lines.Err(), errors.New("the profile does not say what is in use"))
+	return 0, errors.Join(lines.Err(), errors.New("the heap profile has no line HeapAlloc"))
 }

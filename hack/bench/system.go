@@ -6,14 +6,14 @@ package main
 import (
 	"context"
 	"fmt"
-	"maps"
 	"net/http"
-	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -22,74 +22,92 @@ import (
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
-// system is what releases applications.
+// system is a system that releases applications: Weir, Argo Rollouts, or Kubernetes alone.
 type system interface {
-	// start starts a control plane and the system beside it.
-	start(ctx context.Context, p *place) error
-	// processes are the names of those that are its own.
+	// start starts a control plane and the system on it.
+	start(ctx context.Context, p *plane) error
+	// processes are the names of the system's own processes.
 	processes() []string
-	// application is all that one consists of.
+	// application returns the objects of one application.
 	application(namespace, name string, replicas int) []client.Object
-	// workload is an empty object of the kind whose template is changed.
-	workload() client.Object
-	// release is an empty object of the kind that has the state of a release, and
-	// an empty list of them.
-	release() (client.Object, client.ObjectList)
+	// newWorkload returns an empty object of the kind whose template is changed.
+	newWorkload() client.Object
+	// newRelease returns an empty object of the kind whose status shows a release, and an
+	// empty list of this kind.
+	newRelease() (client.Object, client.ObjectList)
+	// state reads the status of such an object.
 	state(o client.Object) state
+	// approve approves the step at which a release waits.
 	approve(ctx context.Context, b *bench, name string, step int32) error
 }
 
-// state is that of one release.
+// state is the state of one release.
 type state struct {
 	step    int32
-	paused  bool
+	waits   bool // for the approval of the step
 	healthy bool
 }
 
-// peers are the systems that Weir is compared with, by -peer.
-var peers = map[string]func(options) system{
-	"argo": func(o options) system { return argo{o} },
+const (
+	// appLabel is the label of the objects and pods of an application. Its value is the name.
+	appLabel = "app"
+	// imageName and a number make the image of a version.
+	imageName = "registry.example/app:"
+)
+
+func appName(i int) string { return fmt.Sprintf("app-%d", i) }
+
+func versionImage(number int) string { return fmt.Sprintf("%s%d", imageName, number) }
+
+func newDeployment(namespace, name string, replicas int) *appsv1.Deployment {
+	labels := map[string]string{appLabel: name}
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: new(int32(replicas)),
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: versionImage(0)}}},
+			},
+		},
+	}
 }
 
-func peerNames() string { return strings.Join(slices.Sorted(maps.Keys(peers)), ", ") }
-
-// weir is the system that is measured.
+// weir is Weir, with its controllers in the process of weir-apiserver.
 type weir struct{ options }
 
-func (w weir) start(ctx context.Context, p *place) error {
-	options := cluster.Options{Weir: true, Apart: w.place.apart}
-	if p.profiles != "" || p.profiling {
-		options.WeirApiserverArgs, options.WeirControllerArgs = []string{"--profiling"}, []string{"--profiling"}
+func (w weir) start(ctx context.Context, p *plane) error {
+	options := cluster.Options{Weir: true, WeirApiserverArgs: w.profilingArgs()}
+	if w.heap != "" {
+		options.WeirEnv = []string{"GOMEMLIMIT=" + w.heap}
 	}
-	if p.heap != "" {
-		options.WeirEnv = []string{"GOMEMLIMIT=" + p.heap}
-	}
-	if err := p.plane(ctx, options); err != nil {
+	if err := p.start(ctx, w.podReady, options); err != nil {
 		return err
 	}
-	server := rest.CopyConfig(p.config)
-	server.Host = "https://" + p.own.Address(cluster.WeirAPIServer)
-	server.TLSClientConfig.CAFile, server.TLSClientConfig.CAData, server.TLSClientConfig.Insecure = "", nil, true
-	p.servers = append(p.servers, server)
-	p.controller = p.own.Metrics()
-	address, err := store.EndpointIn(p.own.WeirData())
+	p.weir = rest.CopyConfig(p.config)
+	p.weir.Host = "https://" + p.cluster.Address(cluster.WeirAPIServer)
+	p.weir.TLSClientConfig.CAFile, p.weir.TLSClientConfig.CAData, p.weir.TLSClientConfig.Insecure = "", nil, true
+	address, err := store.EndpointIn(p.cluster.WeirData())
 	if err != nil {
 		return err
 	}
-	p.stores = append(p.stores, entry{"weir", address})
-	return p.count(w.processes()...)
+	p.etcds["weir"] = address
+	return p.measureProcesses(w.processes()...)
 }
 
-func (w weir) processes() []string {
-	if w.place.apart {
-		return []string{cluster.WeirAPIServer, cluster.WeirController}
+func (w weir) profilingArgs() []string {
+	if w.profiles == "" && w.measure != "scale" {
+		return nil
 	}
-	return []string{cluster.WeirAPIServer}
+	return []string{"--profiling"}
 }
 
-func (weir) workload() client.Object { return &appsv1.Deployment{} }
+func (weir) processes() []string { return []string{cluster.WeirAPIServer} }
 
-func (weir) release() (client.Object, client.ObjectList) {
+func (weir) newWorkload() client.Object { return &appsv1.Deployment{} }
+
+func (weir) newRelease() (client.Object, client.ObjectList) {
 	return &v1beta1.Rollout{}, &v1beta1.RolloutList{}
 }
 
@@ -101,49 +119,89 @@ func (weir) state(o client.Object) state {
 	s := r.Status
 	return state{
 		step:    s.CurrentStepIndex,
-		paused:  s.Phase == v1beta1.PhaseProgressing && s.CurrentStepState == v1beta1.StepPaused,
+		waits:   s.Phase == v1beta1.PhaseProgressing && s.CurrentStepState == v1beta1.StepPaused,
 		healthy: s.Phase == v1beta1.PhaseHealthy,
 	}
 }
 
-func (w weir) approve(ctx context.Context, b *bench, name string, step int32) error {
-	if w.options.approve == "status" {
-		status := "canaryStatus"
-		if w.style == "bluegreen" {
-			status = "blueGreenStatus"
-		}
-		body := fmt.Appendf(nil, `{"status":{%q:{"currentStepState":"StepReady"}}}`, status)
-		o := &v1beta1.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: busy, Name: name}}
-		return b.client.Status().Patch(ctx, o, client.RawPatch(types.MergePatchType, body))
-	}
-	code, said, err := b.post(ctx, busy, name, "promote", fmt.Sprintf(`{"expect":{"step":%d}}`, step))
+func (weir) approve(ctx context.Context, b *bench, name string, step int32) error {
+	code, body, err := b.sendVerb(ctx, releasedNamespace, name, "promote", fmt.Sprintf(`{"expect":{"step":%d}}`, step))
 	if err == nil && code != http.StatusCreated {
-		err = fmt.Errorf("%d: %s", code, said)
+		err = fmt.Errorf("%d: %s", code, body)
 	}
 	return err
 }
 
-// unheld are Deployments that no system releases: the floor.
-type unheld struct{}
+func (w weir) application(namespace, name string, replicas int) []client.Object {
+	var release v1beta1.Release
+	for size := range strings.SplitSeq(w.steps, ",") {
+		step := v1beta1.Step{Replicas: new(intstr.Parse(size))}
+		if w.traffic {
+			step.Traffic = &size
+		}
+		release.Steps = append(release.Steps, step)
+	}
+	var objects []client.Object
+	if w.traffic {
+		release.TrafficRoutings = []v1beta1.TrafficRoutingRef{{Service: name, Ingress: &v1beta1.IngressRef{Name: name}, GracePeriodSeconds: new(int32(1))}}
+		objects = serviceAndIngress(namespace, name)
+	}
+	return append(objects, newDeployment(namespace, name, replicas), &v1beta1.Rollout{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec: v1beta1.RolloutSpec{
+			WorkloadRef: v1beta1.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: name},
+			Strategy:    v1beta1.Strategy{Canary: &v1beta1.CanaryStrategy{Release: release}},
+		},
+	})
+}
 
-func (unheld) start(ctx context.Context, p *place) error { return p.plane(ctx, cluster.Options{}) }
+func serviceAndIngress(namespace, name string) []client.Object {
+	backend := networkingv1.IngressBackend{
+		Service: &networkingv1.IngressServiceBackend{Name: name, Port: networkingv1.ServiceBackendPort{Number: 80}},
+	}
+	path := networkingv1.HTTPIngressPath{Path: "/", PathType: new(networkingv1.PathTypePrefix), Backend: backend}
+	rule := networkingv1.IngressRule{Host: name + ".example", IngressRuleValue: networkingv1.IngressRuleValue{
+		HTTP: &networkingv1.HTTPIngressRuleValue{Paths: []networkingv1.HTTPIngressPath{path}},
+	}}
+	return []client.Object{
+		&corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+			Spec: corev1.ServiceSpec{
+				Selector: map[string]string{appLabel: name},
+				Ports:    []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(8080)}},
+			},
+		},
+		&networkingv1.Ingress{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+			Spec:       networkingv1.IngressSpec{IngressClassName: new("nginx"), Rules: []networkingv1.IngressRule{rule}},
+		},
+	}
+}
+
+// unheld is Kubernetes alone: Deployments that no system holds. Their costs are the part of a
+// release that no system can save.
+type unheld struct{ options }
+
+func (u unheld) start(ctx context.Context, p *plane) error {
+	return p.start(ctx, u.podReady, cluster.Options{})
+}
 
 func (unheld) processes() []string { return nil }
 
 func (unheld) application(namespace, name string, replicas int) []client.Object {
-	return []client.Object{deployment(namespace, name, int32(replicas))}
+	return []client.Object{newDeployment(namespace, name, replicas)}
 }
 
-func (unheld) workload() client.Object { return &appsv1.Deployment{} }
+func (unheld) newWorkload() client.Object { return &appsv1.Deployment{} }
 
-func (unheld) release() (client.Object, client.ObjectList) {
+func (unheld) newRelease() (client.Object, client.ObjectList) {
 	return &appsv1.Deployment{}, &appsv1.DeploymentList{}
 }
 
-// state is healthy when a Deployment is complete, as a Rollout would be then.
+// state is healthy when all pods of the Deployment run its template.
 func (unheld) state(o client.Object) state {
 	d, ok := o.(*appsv1.Deployment)
-	return state{healthy: ok && whole(d)}
+	return state{healthy: ok && isComplete(d)}
 }
 
 func (unheld) approve(_ context.Context, _ *bench, name string, _ int32) error {

@@ -1,5 +1,5 @@
-// The clients of rollouts.kruise.io that others wrote, for hack/clients.sh. Its
-// own module, so that their dependencies stay out of the product's.
+// Clients of rollouts.kruise.io that other projects wrote, for hack/clients.sh. This is a nested
+// module, so that they do not become dependencies of Weir.
 module github.com/weir-rollouts/weir/hack/clients
 
 go 1.26.0

@@ -19,20 +19,20 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// kruiser sends what kubectl-kruise sends, with the typed client that it uses.
-type kruiser struct {
+// kruiseClient sends the requests of kubectl-kruise, with the typed client that kubectl-kruise uses.
+type kruiseClient struct {
 	*versioned.Clientset
 	config          *rest.Config
 	namespace, name string
 	args            []string
 }
 
-// kruise prepares a command. Like kubectl-kruise it takes the version of
-// Rollouts that discovery prefers, and knows v1beta1 only.
-func kruise(do func(context.Context, *kruiser) error) func(context.Context, *rest.Config, []string) error {
+// kruise returns a command. Like kubectl-kruise it uses the version of Rollouts that discovery
+// prefers, and supports only v1beta1.
+func kruise(do func(context.Context, *kruiseClient) error) func(context.Context, *rest.Config, []string) error {
 	return func(ctx context.Context, config *rest.Config, args []string) error {
 		if len(args) < 2 {
-			return errors.New("a namespace and a name are wanted")
+			return errors.New("the namespace or the name is missing")
 		}
 		client, err := versioned.NewForConfig(config)
 		if err != nil {
@@ -47,16 +47,16 @@ func kruise(do func(context.Context, *kruiser) error) func(context.Context, *res
 				return fmt.Errorf("discovery prefers %s", g.PreferredVersion.Version)
 			}
 		}
-		return do(ctx, &kruiser{client, config, args[0], args[1], args[2:]})
+		return do(ctx, &kruiseClient{client, config, args[0], args[1], args[2:]})
 	}
 }
 
-func (k *kruiser) get(ctx context.Context) (*v1beta1.Rollout, error) {
+func (k *kruiseClient) get(ctx context.Context) (*v1beta1.Rollout, error) {
 	return k.RolloutsV1beta1().Rollouts(k.namespace).Get(ctx, k.name, metav1.GetOptions{})
 }
 
-// patch sends the difference that change makes, without a resourceVersion.
-func (k *kruiser) patch(ctx context.Context, change func(*v1beta1.Rollout) error, subresources ...string) error {
+// patch sends the changes as a merge patch without a resourceVersion.
+func (k *kruiseClient) patch(ctx context.Context, change func(*v1beta1.Rollout) error, subresources ...string) error {
 	r, err := k.get(ctx)
 	if err != nil {
 		return err
@@ -84,7 +84,7 @@ func (k *kruiser) patch(ctx context.Context, change func(*v1beta1.Rollout) error
 	return nil
 }
 
-func approve(ctx context.Context, k *kruiser) error {
+func approve(ctx context.Context, k *kruiseClient) error {
 	return k.patch(ctx, func(r *v1beta1.Rollout) error {
 		if s := r.Status.CanaryStatus; s == nil || s.CurrentStepState != v1beta1.CanaryStepStatePaused {
 			return errors.New("the current step is not StepPaused")
@@ -94,11 +94,11 @@ func approve(ctx context.Context, k *kruiser) error {
 	}, "status")
 }
 
-func pause(paused bool) func(context.Context, *kruiser) error {
-	return func(ctx context.Context, k *kruiser) error {
+func pause(paused bool) func(context.Context, *kruiseClient) error {
+	return func(ctx context.Context, k *kruiseClient) error {
 		return k.patch(ctx, func(r *v1beta1.Rollout) error {
 			if r.Spec.Strategy.Paused == paused {
-				return errors.New("it is so already")
+				return fmt.Errorf("spec.strategy.paused is already %t", paused)
 			}
 			r.Spec.Strategy.Paused = paused
 			return nil
@@ -106,17 +106,17 @@ func pause(paused bool) func(context.Context, *kruiser) error {
 	}
 }
 
-// rollback goes back to an earlier step, as `rollout rollback --step` does.
-func rollback(ctx context.Context, k *kruiser) error {
+// rollback returns to an earlier step, as `rollout rollback --step` does.
+func rollback(ctx context.Context, k *kruiseClient) error {
 	if len(k.args) != 1 {
-		return errors.New("a step is wanted")
+		return errors.New("the step is missing")
 	}
 	step, err := strconv.ParseInt(k.args[0], 10, 32)
 	if err != nil {
 		return err
 	}
 	return k.patch(ctx, func(r *v1beta1.Rollout) error {
-		// It looks here, not into the status of the strategy.
+		// kubectl-kruise reads this field, and not the one of the sub-status.
 		if r.Status.CurrentStepIndex <= int32(step) {
 			return fmt.Errorf("step %d is not before step %d", step, r.Status.CurrentStepIndex)
 		}
@@ -125,13 +125,13 @@ func rollback(ctx context.Context, k *kruiser) error {
 	}, "status")
 }
 
-// describe prints what `describe rollout` reads of the Rollout and its pods.
-func describe(ctx context.Context, k *kruiser) error {
+// describe prints the fields of the Rollout and of its pods that `describe rollout` reads.
+func describe(ctx context.Context, k *kruiseClient) error {
 	r, err := k.get(ctx)
 	if err != nil {
 		return err
 	}
-	tell(r)
+	printStatus(r)
 	client, err := kubernetes.NewForConfig(k.config)
 	if err != nil {
 		return err
@@ -151,7 +151,7 @@ func describe(ctx context.Context, k *kruiser) error {
 	return nil
 }
 
-func tell(r *v1beta1.Rollout) {
+func printStatus(r *v1beta1.Rollout) {
 	fmt.Printf("phase %s, observed %t, step %d %s, %s\n", r.Status.Phase, r.Status.ObservedGeneration == r.Generation,
 		r.Status.CurrentStepIndex, r.Status.CurrentStepState, r.Status.Message)
 	if c := r.Status.CanaryStatus; c != nil {
@@ -160,8 +160,8 @@ func tell(r *v1beta1.Rollout) {
 	}
 }
 
-// follow is `describe rollout -w`, until the Rollout is Healthy.
-func follow(ctx context.Context, k *kruiser) error {
+// follow prints the status after each change, as `describe rollout -w` does, until the Rollout is Healthy.
+func follow(ctx context.Context, k *kruiseClient) error {
 	w, err := k.RolloutsV1beta1().Rollouts(k.namespace).Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + k.name})
 	if err != nil {
 		return err
@@ -170,9 +170,9 @@ func follow(ctx context.Context, k *kruiser) error {
 	for e := range w.ResultChan() {
 		r, ok := e.Object.(*v1beta1.Rollout)
 		if !ok {
-			return fmt.Errorf("got a %T", e.Object)
+			return fmt.Errorf("the watch returned a %T", e.Object)
 		}
-		tell(r)
+		printStatus(r)
 		if r.Status.Phase == v1beta1.RolloutPhaseHealthy {
 			return nil
 		}

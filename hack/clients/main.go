@@ -1,10 +1,9 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command clients is what others wrote for rollouts.kruise.io, unmodified, made
-// callable by tests: the typed clients and informers of kruise-rollout-api and
-// of an old release of OpenKruise Rollouts, the health script of Argo CD, and
-// kstatus. The commands send what kubectl-kruise and KubeVela send with them.
+// Command clients lets tests call unmodified clients of rollouts.kruise.io: the typed clients and
+// informers of kruise-rollout-api and of an old release of OpenKruise Rollouts, Lua scripts of Argo
+// CD, and kstatus. The commands send the same requests as kubectl-kruise and KubeVela.
 package main
 
 import (
@@ -16,7 +15,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// command is one of the table: what follows its name, and what it does.
+// command is a command of this program. args describes its arguments.
 type command struct {
 	args string
 	run  func(ctx context.Context, config *rest.Config, args []string) error
@@ -53,9 +52,9 @@ func run(ctx context.Context, args []string) error {
 	}
 	c, ok := commands[args[0]]
 	if !ok {
-		return fmt.Errorf("there is no command %s", args[0])
+		return fmt.Errorf("unknown command %s", args[0])
 	}
-	// Judges need no cluster, so a missing kubeconfig is for others to tell.
+	// argo and kstatus need no cluster, so a missing kubeconfig is not an error yet.
 	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
 	if err != nil {
 		config = &rest.Config{}

@@ -1,14 +1,13 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command cluster answers: how do I get a control plane with Weir to try things on?
+// Command cluster starts and ends a local control plane with Weir.
 //
-//	cluster up DIR     starts one in the background; returns when it is ready
-//	cluster down DIR   ends it, keeps its logs
+//	cluster up DIR     starts a control plane in the background, and returns when it is ready
+//	cluster down DIR   ends the control plane, and keeps its logs
 //
-// The background process is this program again, as "supervise". It holds a lock
-// on DIR/pid for as long as it lives; the lock, not the file, says that the
-// cluster is up. It must not know how a cluster is made: that is test/cluster.
+// The background process is this program with the command supervise. It holds a lock on DIR/pid. The
+// cluster runs as long as the file is locked. test/cluster starts the processes.
 package main
 
 import (
@@ -49,14 +48,14 @@ func run(args []string) error {
 	flags.StringVar(&podReady, "pod-ready", "200ms..800ms", "how long a pod takes to become ready")
 	flags.BoolVar(&weir, "weir", true, "start Weir too")
 	flags.StringVar(&opts.Bin, "bin", "", "directory of the Kubernetes binaries (default bin/kube of this module)")
-	flags.BoolVar(&opts.Apart, "apart", false, "run weir-controller apart, and not the controllers in the process of weir-apiserver")
+	flags.BoolVar(&opts.Apart, "apart", false, "run the controllers in weir-controller, and not in weir-apiserver")
 	flags.StringVar(&opts.WeirBin, "weir-bin", "", "directory of weir-apiserver and weir-controller (default bin of this module)")
-	flags.Var((*list)(&users), "user", "a user to write DIR/user-NAME.kubeconfig for; may be repeated")
-	flags.Var((*list)(&opts.WeirApiserverArgs), "weir-apiserver-arg", "one more argument of weir-apiserver; may be repeated")
-	flags.Var((*list)(&opts.WeirControllerArgs), "weir-controller-arg", "one more argument of weir-controller; may be repeated")
+	flags.Var((*list)(&users), "user", "a user for whom DIR/user-NAME.kubeconfig is written; may be repeated")
+	flags.Var((*list)(&opts.WeirApiserverArgs), "weir-apiserver-arg", "a further argument of weir-apiserver; may be repeated")
+	flags.Var((*list)(&opts.WeirControllerArgs), "weir-controller-arg", "a further argument of weir-controller; may be repeated")
 	if len(args) == 0 {
 		flags.Usage()
-		return errors.New("want up or down")
+		return errors.New("the command is missing: up or down")
 	}
 	if err := flags.Parse(args[1:]); errors.Is(err, flag.ErrHelp) {
 		return nil
@@ -64,7 +63,7 @@ func run(args []string) error {
 		return err
 	}
 	if flags.NArg() != 1 || flags.Arg(0) == "" {
-		return errors.New("want one DIR, as in: make cluster-up DIR=/tmp/weir")
+		return errors.New("name one directory, as in: make cluster-up DIR=/tmp/weir")
 	}
 	dir, err := filepath.Abs(flags.Arg(0))
 	if err != nil {
@@ -82,10 +81,10 @@ func run(args []string) error {
 	case "supervise":
 		return supervise(opts, users)
 	}
-	return fmt.Errorf("unknown command %s: want up or down", strconv.Quote(args[0]))
+	return fmt.Errorf("unknown command %s; use up or down", strconv.Quote(args[0]))
 }
 
-// list is a flag that may be given several times.
+// list is a flag that may be repeated.
 type list []string
 
 func (l *list) String() string { return strings.Join(*l, " ") }

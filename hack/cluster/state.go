@@ -14,7 +14,7 @@ import (
 	"syscall"
 )
 
-// runningError says that a cluster runs in a directory already.
+// runningError is the error that a cluster already runs in a directory.
 type runningError struct {
 	dir string
 	pid int
@@ -24,8 +24,8 @@ func (e *runningError) Error() string {
 	return fmt.Sprintf("a cluster is already running in %s (process %d): make cluster-down DIR=%s ends it", e.dir, e.pid, e.dir)
 }
 
-// lockPid locks DIR/pid. The kernel drops the lock when the holder is gone, so a
-// stale file does not matter.
+// lockPid locks DIR/pid. The kernel releases the lock when the process that holds it ends, so a stale
+// file is harmless.
 func lockPid(dir string) (*os.File, error) {
 	path := filepath.Join(dir, "pid")
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
@@ -33,12 +33,12 @@ func lockPid(dir string) (*os.File, error) {
 		return nil, fmt.Errorf("opening %s: %w", path, err)
 	}
 	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	if err == nil && current(file) {
+	if err == nil && isCurrent(file) {
 		return file, nil
 	}
 	defer file.Close()
 	if err == nil {
-		return nil, fmt.Errorf("locking %s: a cluster is just ending there; try again", path)
+		return nil, fmt.Errorf("locking %s: a cluster is ending there; try again", path)
 	}
 	if !errors.Is(err, syscall.EWOULDBLOCK) {
 		return nil, fmt.Errorf("locking %s: %w", path, err)
@@ -49,14 +49,14 @@ func lockPid(dir string) (*os.File, error) {
 	}
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	if err != nil || pid <= 1 {
-		return nil, fmt.Errorf("reading %s: a cluster is just starting or ending there; try again", path)
+		return nil, fmt.Errorf("reading %s: a cluster is starting or ending there; try again", path)
 	}
 	return nil, &runningError{dir: dir, pid: pid}
 }
 
-// current says whether the file is still the one of that name; the previous
-// holder removes it before letting go.
-func current(file *os.File) bool {
+// isCurrent reports whether the path still leads to this file. The previous process removes the file
+// before it releases the lock.
+func isCurrent(file *os.File) bool {
 	opened, err := file.Stat()
 	if err != nil {
 		return false
@@ -82,8 +82,8 @@ func removePid(dir string) error {
 	return nil
 }
 
-// removeData leaves the logs. A start begins with it too, so that nothing of a
-// cluster that ended badly is taken over.
+// removeData removes all data except the logs. It also runs before a start, because a cluster that
+// crashed leaves its data.
 func removeData(dir string) error {
 	names := []string{"etcd", "weir-data", "pki", "env", "kwok.yaml", "kubeconfig"}
 	configs, err := filepath.Glob(filepath.Join(dir, "*.kubeconfig"))

@@ -19,11 +19,10 @@ import (
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
-// logFile has what the supervisor says.
+// logFile has the output of the supervisor.
 const logFile = "cluster.log"
 
-// readyFD is the pipe on which the supervisor tells up how it went: nothing and
-// end-of-file for ready, else the error.
+// readyFD is the pipe on which the supervisor reports to up: readyWord, or an error.
 const readyFD = 3
 
 // up starts the supervisor and waits until everything is ready.
@@ -35,7 +34,7 @@ func up(dir string, flags []string) error {
 	if err != nil {
 		return err
 	}
-	// The supervisor takes it again; if another one is faster, it will say so.
+	// The supervisor takes the lock again. It fails if another supervisor was faster.
 	if err := lock.Close(); err != nil {
 		return fmt.Errorf("unlocking %s: %w", dir, err)
 	}
@@ -70,27 +69,27 @@ func up(dir string, flags []string) error {
 	return nil
 }
 
-// awaitReady returns when the supervisor is ready or gone. Ctrl-C ends both.
+// awaitReady waits until the supervisor is ready or has ended. Ctrl-C ends both processes.
 func awaitReady(cmd *exec.Cmd, reader io.Reader) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	answered := make(chan string, 1)
 	go func() {
-		said, err := io.ReadAll(reader)
+		message, err := io.ReadAll(reader)
 		if err != nil {
-			said = append(said, err.Error()...)
+			message = append(message, err.Error()...)
 		}
-		answered <- string(said)
+		answered <- string(message)
 	}()
 	select {
-	case said := <-answered:
-		if said == readyWord {
+	case message := <-answered:
+		if message == readyWord {
 			return nil
 		}
-		if said == "" {
-			said = "the supervisor ended without a word; see " + logFile
+		if message == "" {
+			message = "the supervisor ended without a message; see " + logFile
 		}
-		return errors.Join(errors.New(said), ignoreExit(cmd.Wait()))
+		return errors.Join(errors.New(message), ignoreExit(cmd.Wait()))
 	case <-ctx.Done():
 		err := cmd.Process.Signal(syscall.SIGTERM)
 		return errors.Join(errors.New("interrupted"), err, ignoreExit(cmd.Wait()))
@@ -99,7 +98,7 @@ func awaitReady(cmd *exec.Cmd, reader io.Reader) error {
 
 const readyWord = "ready"
 
-// ignoreExit drops an exit code, because the supervisor has said more already.
+// ignoreExit removes an exit code, because the supervisor has reported its error already.
 func ignoreExit(err error) error {
 	if _, ok := errors.AsType[*exec.ExitError](err); ok {
 		return nil
@@ -109,7 +108,7 @@ func ignoreExit(err error) error {
 
 // supervise runs the cluster until SIGTERM.
 func supervise(opts cluster.Options, users []string) error {
-	// The cluster's processes must not hold our end of the pipe.
+	// The processes of the cluster must not inherit the pipe.
 	syscall.CloseOnExec(readyFD)
 	tell := os.NewFile(readyFD, "ready")
 	answer := func(word string) error {
@@ -117,7 +116,7 @@ func supervise(opts cluster.Options, users []string) error {
 		return errors.Join(err, tell.Close())
 	}
 	if err := runCluster(opts, users, answer); err != nil {
-		// up may be gone, or has had its answer; the log has the error as well.
+		// up may have ended, or may have its answer. The log has the error, too.
 		_ = answer(err.Error())
 		return err
 	}
@@ -151,14 +150,14 @@ func runCluster(opts cluster.Options, users []string, answer func(string) error)
 		return errors.Join(err, c.Stop(), removePid(opts.Dir))
 	}
 	<-ctx.Done()
-	// A second signal ends us at once, and the children with us.
+	// A second signal ends this process at once, and its children with it.
 	stop()
 	return errors.Join(c.Stop(), removeData(opts.Dir), removePid(opts.Dir))
 }
 
-// writeEnv writes what a shell sources to use the cluster.
+// writeEnv writes the file that a shell sources to use the cluster with kubectl and its plugin weir.
 func writeEnv(c *cluster.Cluster) error {
-	text := fmt.Sprintf("export KUBECONFIG=%s\nexport PATH=%s:$PATH\n", quote(c.Kubeconfig()), quote(c.Bin()))
+	text := fmt.Sprintf("export KUBECONFIG=%s\nexport PATH=%s:%s:$PATH\n", quote(c.Kubeconfig()), quote(c.Bin()), quote(c.WeirBin()))
 	if err := os.WriteFile(filepath.Join(c.Dir(), "env"), []byte(text), 0o644); err != nil {
 		return fmt.Errorf("writing env: %w", err)
 	}
@@ -175,17 +174,17 @@ func writeUsers(c *cluster.Cluster, users []string) error {
 	return nil
 }
 
-// quote is for a POSIX shell.
+// quote quotes a string for a POSIX shell.
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// down ends the cluster of dir and waits until nothing of it is left.
+// down ends the cluster of a directory, waits until all its processes have ended, and removes its data.
 func down(dir string) error {
 	if _, err := os.Stat(dir); err != nil {
 		return fmt.Errorf("finding the cluster: %w", err)
 	}
 	lock, err := lockPid(dir)
 	if err == nil {
-		// The supervisor is gone, and its children went with it.
+		// The supervisor has ended, and its children with it.
 		defer lock.Close()
 		fmt.Fprintf(os.Stdout, "No cluster is running in %s.\n", dir)
 		return errors.Join(removeData(dir), removePid(dir))
@@ -203,14 +202,14 @@ func down(dir string) error {
 			return errors.Join(removeData(dir), removePid(dir))
 		}
 	}
-	return fmt.Errorf("ending process %d: it is still there", running.pid)
+	return fmt.Errorf("ending process %d: it still runs", running.pid)
 }
 
-// awaitLock waits until the supervisor is gone, which is when its lock is free.
-func awaitLock(dir string, patience time.Duration) *os.File {
+// awaitLock waits until the supervisor has ended and its lock is free. It returns nil after the timeout.
+func awaitLock(dir string, timeout time.Duration) *os.File {
 	ticker := time.NewTicker(50 * time.Millisecond)
 	defer ticker.Stop()
-	deadline := time.After(patience)
+	deadline := time.After(timeout)
 	for {
 		if lock, err := lockPid(dir); err == nil {
 			return lock

@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command openapi-schema prints the published schemas of every type as one
-// OpenAPI document. The generator of apply configurations reads it to know
-// which fields belong to whom; without it, nothing could be extracted.
+// Command openapi-schema prints the schemas of all types as one OpenAPI document. The generator of
+// apply configurations needs the document to generate Extract functions.
 package main
 
 import (
@@ -19,8 +18,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/generated/openapi"
 )
 
-// groups are the paths by which the generator looks for types in Go, by the shorter
-// names that are published.
+// groups are the prefixes under which the generator looks for Go types, by the shorter prefixes of
+// the published models.
 var groups = map[string]string{
 	"io.kruise.rollouts.": util.ToRESTFriendlyName("github.com/weir-rollouts/weir/pkg/apis/rollouts."),
 	"io.weir-rollouts.":   util.ToRESTFriendlyName("github.com/weir-rollouts/weir/pkg/apis/weir."),
@@ -39,9 +38,9 @@ func run() error {
 		return spec.MustCreateRef("#/definitions/" + name(model))
 	}) {
 		schema := definition.Schema
-		// A number or a string is more than one type, which version 2 of OpenAPI says differently.
-		if older, ok := schema.Extensions[common.ExtensionV2Schema].(spec.Schema); ok {
-			schema = older
+		// A field that may be a number or a string has another schema in version 2 of OpenAPI.
+		if v2, ok := schema.Extensions[common.ExtensionV2Schema].(spec.Schema); ok {
+			schema = v2
 		}
 		definitions[name(model)] = schema
 	}
@@ -55,10 +54,11 @@ func run() error {
 	return nil
 }
 
+// name returns the name under which the generator looks for a model.
 func name(model string) string {
-	for published, looked := range groups {
-		if rest, ours := strings.CutPrefix(model, published); ours {
-			return looked + rest
+	for published, goName := range groups {
+		if rest, found := strings.CutPrefix(model, published); found {
+			return goName + rest
 		}
 	}
 	return model

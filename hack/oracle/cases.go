@@ -6,7 +6,6 @@ package main
 import (
 	"bytes"
 	"embed"
-	"encoding/json"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -22,27 +21,29 @@ var testdata embed.FS
 
 const group = "rollouts.kruise.io"
 
-// file is a file of cases about one kind.
+// file is a file of testdata. It has the cases of one kind in one version.
 type file struct {
 	Version  string `json:"version"`
 	Resource string `json:"resource"`
 	Kind     string `json:"kind"`
-	// Base is what the objects of the cases have in common.
+	// Base has the fields that the objects of the cases share.
 	Base  map[string]any `json:"base"`
 	Cases []testCase     `json:"cases"`
 }
 
-// testCase is a sequence of requests about one object, in a namespace of its own.
+// testCase is a sequence of requests about one object. Each case has a namespace of its own.
 type testCase struct {
 	Name string `json:"name"`
-	// Do are the requests: one key each, which is
+	// Do are the requests. Each has one key, VERB [SUBRESOURCE] [?QUERY], whose value is the body.
 	//
-	//	VERB [SUBRESOURCE] [?QUERY]
-	//
-	// and as its value the body. The verbs are create (the body is merged into
-	// the base), post (as it is), text (YAML as it is), get, list, table, put
-	// (the body is merged into what is stored), merge, json, strategic, apply
-	// (the body is merged into the base), sparse (an apply as it is), delete.
+	//	create                   POST of the body merged into the base
+	//	post, text               POST of the body alone, or of YAML
+	//	get, list, table         GET; table asks for the columns of kubectl get
+	//	put                      PUT of the body merged into the stored object
+	//	merge, json, strategic   PATCH of this type
+	//	apply                    server-side apply of the body merged into the base
+	//	sparse                   server-side apply of the body alone, by another manager
+	//	delete                   DELETE
 	Do []map[string]any `json:"do"`
 
 	file
@@ -51,8 +52,8 @@ type testCase struct {
 
 func (c *testCase) name() string { return c.from + "/" + c.Name }
 
-// load reads the cases of this program and makes more of a directory of manifests.
-func load(corpus string) ([]testCase, error) {
+// loadCases reads the cases of testdata, and makes further cases of a directory of manifests.
+func loadCases(corpus string) ([]testCase, error) {
 	var all []testCase
 	names, err := fs.Glob(testdata, "testdata/*.yaml")
 	if err != nil {
@@ -80,13 +81,13 @@ func load(corpus string) ([]testCase, error) {
 	return append(all, more...), err
 }
 
-// resources are the names of the kinds in paths.
+// resources are the resources of the kinds.
 var resources = map[string]string{
 	"Rollout": "rollouts", "BatchRelease": "batchreleases", "TrafficRouting": "trafficroutings", "RolloutHistory": "rollouthistories",
 }
 
-// fromCorpus makes a case of each object of the group: it is created, read,
-// written back as it is, and applied.
+// fromCorpus makes a case of each object of the group in a directory. The case creates the object,
+// reads it, writes it back unchanged, and applies it.
 func fromCorpus(dir string) ([]testCase, error) {
 	var cases []testCase
 	paths, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
@@ -100,9 +101,9 @@ func fromCorpus(dir string) ([]testCase, error) {
 		}
 		for i, object := range objects {
 			apiVersion, _ := object["apiVersion"].(string)
-			version, ours := strings.CutPrefix(apiVersion, group+"/")
+			version, inGroup := strings.CutPrefix(apiVersion, group+"/")
 			kind, _ := object["kind"].(string)
-			if !ours {
+			if !inGroup {
 				continue
 			}
 			if metadata, ok := object["metadata"].(map[string]any); ok {
@@ -137,7 +138,7 @@ func readObjects(path string) ([]map[string]any, error) {
 	return objects, nil
 }
 
-// complete fills in what every object needs and a case leaves out.
+// complete adds the fields that every object needs and that cases omit.
 func (c *testCase) complete(object map[string]any) map[string]any {
 	out := merged(map[string]any{
 		"apiVersion": group + "/" + c.Version, "kind": c.Kind, "metadata": map[string]any{"name": "web"},
@@ -148,32 +149,24 @@ func (c *testCase) complete(object map[string]any) map[string]any {
 	return out
 }
 
-// merged is base with the patch merged in. With nulls, a null is a value; else
-// it takes a key away.
-func merged(base, patch map[string]any, nulls bool) map[string]any {
+// merged returns base with the patch merged into it. A null of the patch removes a key, unless
+// keepNulls makes it a value.
+func merged(base, patch map[string]any, keepNulls bool) map[string]any {
 	out := maps.Clone(base)
 	if out == nil {
 		out = map[string]any{}
 	}
 	for key, value := range patch {
 		child, both := out[key].(map[string]any)
-		if next, ok := value.(map[string]any); ok && (both || !nulls) {
-			out[key] = merged(child, next, nulls)
+		if next, ok := value.(map[string]any); ok && (both || !keepNulls) {
+			out[key] = merged(child, next, keepNulls)
 			continue
 		}
-		if value == nil && !nulls {
+		if value == nil && !keepNulls {
 			delete(out, key)
 			continue
 		}
 		out[key] = value
 	}
 	return out
-}
-
-func encode(value any) ([]byte, error) {
-	data, err := json.Marshal(value)
-	if err != nil {
-		return nil, fmt.Errorf("encoding a body: %w", err)
-	}
-	return data, nil
 }

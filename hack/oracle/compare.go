@@ -7,29 +7,29 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"regexp"
 	"slices"
 	"strings"
-
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// How a thing of Weir's answer differs from the CRD's.
+// The kinds of difference: Weir's answer has a value that the answer of the CRDs lacks, lacks a
+// value, or has another value.
 const (
 	added   = "added"
 	dropped = "dropped"
 	changed = "changed"
 )
 
-// difference is one thing that is not the same in both answers.
+// difference is one difference between two answers.
 type difference struct {
 	// in is the case and the request.
 	in string
-	// how it differs.
+	// how is the kind of difference.
 	how string
-	// at is a path in the object, or code or warning.
+	// at is the path of the value in the object, or "code", or "warning" and its text.
 	at        string
 	crd, weir string
 }
@@ -38,12 +38,12 @@ func (d difference) String() string {
 	return fmt.Sprintf("%s: %s %s: CRD %s, Weir %s", d.in, d.how, d.at, d.crd, d.weir)
 }
 
-// compare sends the requests of a case to both.
+// compare sends the requests of a case to both servers, and reports the differences.
 func compare(ctx context.Context, c *testCase, crds, weir *server, r *report) error {
 	namespace := fmt.Sprintf("case-%d", r.cases)
 	for _, s := range []*server{crds, weir} {
 		body := map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": namespace}}
-		if _, err := s.must(ctx, http.MethodPost, "/api/v1/namespaces", body, http.StatusCreated); err != nil {
+		if err := s.must(ctx, http.MethodPost, "/api/v1/namespaces", body, http.StatusCreated); err != nil {
 			return err
 		}
 	}
@@ -60,42 +60,17 @@ func compare(ctx context.Context, c *testCase, crds, weir *server, r *report) er
 			r.requests++
 			in := fmt.Sprintf("%s: %d %s", c.name(), i+1, key)
 			for _, d := range differences(in, want, got) {
-				r.note(d)
+				r.add(d)
 			}
 			if want.failed() != got.failed() {
-				// What follows is about two different things.
-				return release(ctx, c, crds, namespace)
+				return nil // the objects differ from here on
 			}
-		}
-	}
-	return release(ctx, c, crds, namespace)
-}
-
-// release takes the finalizers from the objects of a case, which would keep the
-// CRD from being replaced.
-func release(ctx context.Context, c *testCase, s *server, namespace string) error {
-	path := "/apis/" + group + "/" + c.Version + "/namespaces/" + namespace + "/" + c.Resource
-	list, err := s.must(ctx, http.MethodGet, path, nil, http.StatusOK)
-	if err != nil {
-		return err
-	}
-	items, _ := list.body["items"].([]any)
-	for _, item := range items {
-		object, _ := item.(map[string]any)
-		finalizers, _, _ := unstructured.NestedSlice(object, "metadata", "finalizers")
-		name, _, _ := unstructured.NestedString(object, "metadata", "name")
-		if len(finalizers) == 0 {
-			continue
-		}
-		if _, err := s.write(ctx, http.MethodPatch, path+"/"+name, "application/merge-patch+json", map[string]any{
-			"metadata": map[string]any{"finalizers": nil},
-		}); err != nil {
-			return err
 		}
 	}
 	return nil
 }
 
+// differences compares two answers: code and reason, warnings, and the object if there is one.
 func differences(in string, want, got *answer) []difference {
 	var all []difference
 	if want.summary() != got.summary() {
@@ -104,15 +79,15 @@ func differences(in string, want, got *answer) []difference {
 			crd: want.summary() + " (" + want.message() + ")", weir: got.summary() + " (" + got.message() + ")",
 		})
 	}
-	all = append(all, diffLeaves(in, warned(want.warnings), warned(got.warnings))...)
+	all = append(all, diffValues(in, warningValues(want.warnings), warningValues(got.warnings))...)
 	if want.failed() || got.failed() {
 		return all
 	}
-	return append(all, diffLeaves(in, leaves(want.body), leaves(got.body))...)
+	return append(all, diffValues(in, objectValues(want.body), objectValues(got.body))...)
 }
 
-// warned are warnings as leaves.
-func warned(warnings []string) map[string]string {
+// warningValues returns warnings as values.
+func warningValues(warnings []string) map[string]string {
 	out := map[string]string{}
 	for _, w := range warnings {
 		out["warning "+w] = "given"
@@ -120,7 +95,8 @@ func warned(warnings []string) map[string]string {
 	return out
 }
 
-func diffLeaves(in string, want, got map[string]string) []difference {
+// diffValues compares values by their paths.
+func diffValues(in string, want, got map[string]string) []difference {
 	var all []difference
 	for _, at := range slices.Sorted(maps.Keys(want)) {
 		value, ok := got[at]
@@ -139,21 +115,22 @@ func diffLeaves(in string, want, got map[string]string) []difference {
 	return all
 }
 
-// ignored is what differs from run to run.
-var ignored = []string{"uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "namespace", "continue"}
+// ignoredMetadata are fields that differ in every run.
+var ignoredMetadata = []string{"uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "namespace", "continue"}
 
-// ageCell is how a table prints an age.
+// ageCell is an age in a table.
 var ageCell = regexp.MustCompile(`^\d+s$`)
 
-// leaves are the values of an object by their paths, without what differs from
-// run to run.
-func leaves(object map[string]any) map[string]string {
+// objectValues returns the values of an object by their paths, without those that differ in every run.
+func objectValues(object map[string]any) map[string]string {
 	out := map[string]string{}
-	walk(object, "", out)
+	addValues(object, "", out)
 	return out
 }
 
-func walk(value any, at string, out map[string]string) {
+// addValues adds the values below a path. Entries of managedFields are named by their manager, and
+// not by their position.
+func addValues(value any, at string, out map[string]string) {
 	switch v := value.(type) {
 	case map[string]any:
 		if strings.HasSuffix(at, ".managedFields[]") {
@@ -165,11 +142,11 @@ func walk(value any, at string, out map[string]string) {
 		}
 		for key, child := range v {
 			path := at + "." + key
-			about := strings.HasSuffix(at, ".metadata") || at == ".details"
-			if about && slices.Contains(ignored, key) {
+			isMetadata := strings.HasSuffix(at, ".metadata") || at == ".details"
+			if isMetadata && slices.Contains(ignoredMetadata, key) {
 				continue
 			}
-			walk(child, path, out)
+			addValues(child, path, out)
 		}
 	case []any:
 		if len(v) == 0 {
@@ -183,7 +160,7 @@ func walk(value any, at string, out map[string]string) {
 			if age, ok := child.(string); ok && strings.HasSuffix(at, ".cells") && ageCell.MatchString(age) {
 				child = "age"
 			}
-			walk(child, at+index, out)
+			addValues(child, at+index, out)
 		}
 	default:
 		text, err := json.Marshal(v)
@@ -192,4 +169,57 @@ func walk(value any, at string, out map[string]string) {
 		}
 		out[at] = string(text)
 	}
+}
+
+// report collects and prints the differences.
+type report struct {
+	out     io.Writer
+	verbose bool
+	// complete is true if all cases run. Then each row of the table must have a difference.
+	complete                 bool
+	cases, requests, unknown int
+	// counts are the numbers of known differences, by their reason.
+	counts map[string]int
+}
+
+// add counts a known difference, and prints an unknown one.
+func (r *report) add(d difference) {
+	for i := range table {
+		k := &table[i]
+		if !k.matches(d) {
+			continue
+		}
+		r.counts[k.reason]++
+		if r.verbose {
+			fmt.Fprintf(r.out, "%s: %s\n", k.class, d)
+		}
+		return
+	}
+	r.unknown++
+	fmt.Fprintf(r.out, "UNKNOWN: %s\n", d)
+}
+
+// finish prints the numbers of differences. It fails if a difference is unknown, or if a row of the
+// table is no longer needed.
+func (r *report) finish() error {
+	fmt.Fprintf(r.out, "%d cases, %d requests\n", r.cases, r.requests)
+	var unused int
+	for i := range table {
+		k := &table[i]
+		if r.counts[k.reason] == 0 && r.complete {
+			unused++
+			fmt.Fprintf(r.out, "UNUSED: %s: %s\n", k.class, k.reason)
+			continue
+		}
+		if n := r.counts[k.reason]; n > 0 {
+			fmt.Fprintf(r.out, "%5d %s: %s\n", n, k.class, k.reason)
+		}
+	}
+	if r.unknown > 0 {
+		return fmt.Errorf("%d differences are unknown; correct Weir, or add them to hack/oracle/known.go and docs/compatibility.md", r.unknown)
+	}
+	if unused > 0 {
+		return fmt.Errorf("%d rows of hack/oracle/known.go match no difference any more; remove them", unused)
+	}
+	return nil
 }

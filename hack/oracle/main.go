@@ -1,21 +1,18 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command oracle answers: where does Weir answer a client otherwise than the
-// CRDs of OpenKruise Rollouts do?
+// Command oracle compares Weir's answers with those of OpenKruise's CRDs.
 //
 //	oracle -crds DIR [-corpus DIR] [-run REGEXP] [-v]
 //
-// It starts two control planes, one with Weir and one with the CRDs, sends the
-// same requests to both, and prints each difference with its class. The known
-// ones stand in known.go, each with a reason, and in docs/compatibility.md; any
-// other makes it exit 1. It must not know why either server answers as it does.
+// It starts a control plane with Weir and one with the CRDs, sends the same requests to both, and
+// prints each difference. known.go lists the intended differences with their reasons, as
+// docs/compatibility.md does. Any other difference is an error.
 //
-// The CRDs come without the webhook that converts between versions, so an
-// object is compared in the version that it was written in only: the cases of
-// v1beta1 run while the CRDs store v1beta1, those of v1alpha1 while they store
-// v1alpha1. Nor is there the webhook that validates: what only that refuses is a
-// class of its own.
+// The CRDs come without OpenKruise's webhooks. Without the conversion webhook an object can only
+// be compared in the version in which it was written. The cases of each version therefore run
+// with CRDs that store this version. A request that only the validating webhook would refuse is a
+// known difference.
 package main
 
 import (
@@ -24,10 +21,16 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"regexp"
 	"syscall"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/weir-rollouts/weir/test/cluster"
 )
@@ -41,82 +44,162 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, args []string, out io.Writer) error {
+func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags := flag.NewFlagSet("oracle", flag.ContinueOnError)
 	crds := flags.String("crds", "", "directory of the CRDs")
 	corpus := flags.String("corpus", "", "directory of further manifests")
 	only := flags.String("run", "", "regular expression of the cases to run")
-	verbose := flags.Bool("v", false, "print known differences one by one")
+	verbose := flags.Bool("v", false, "print each known difference, too")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return nil
 	} else if err != nil {
 		return err
 	}
 	if *crds == "" {
-		return errors.New("want -crds DIR, the CRDs to compare with")
+		return errors.New("-crds is missing; name the directory of OpenKruise's CRDs")
 	}
 	filter, err := regexp.Compile(*only)
 	if err != nil {
 		return fmt.Errorf("reading -run: %w", err)
 	}
-	cases, err := load(*corpus)
+	cases, err := loadCases(*corpus)
 	if err != nil {
 		return err
 	}
-	definitions, err := readCRDs(*crds)
+	r := &report{out: out, verbose: *verbose, complete: *only == "" && *corpus != "", counts: map[string]int{}}
+	weir, stop, err := startWeir(ctx)
 	if err != nil {
 		return err
 	}
-	r := &report{out: out, verbose: *verbose, all: *only == "" && *corpus != "", seen: map[string]int{}}
-	if err := compareAll(ctx, cases, filter, definitions, r); err != nil {
-		return err
-	}
-	return r.end()
-}
-
-// compareAll runs the cases on both control planes.
-func compareAll(ctx context.Context, cases []testCase, filter *regexp.Regexp, definitions []definition, r *report) (err error) {
-	weir, stopWeir, err := start(ctx, cluster.Options{Nodes: 1, Weir: true})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, stopWeir()) }()
-	crds, stopCRDs, err := start(ctx, cluster.Options{Nodes: 1})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, stopCRDs()) }()
-
+	defer func() { err = errors.Join(err, stop()) }()
 	for _, version := range []string{"v1beta1", "v1alpha1"} {
-		if err := crds.install(ctx, definitions, version); err != nil {
+		if err := compareVersion(ctx, version, cases, filter, *crds, weir, r); err != nil {
 			return err
 		}
-		for i := range cases {
-			c := &cases[i]
-			if c.Version != version || !filter.MatchString(c.name()) {
-				continue
-			}
-			r.cases++
-			if err := compare(ctx, c, crds, weir, r); err != nil {
-				return fmt.Errorf("running %s: %w", c.name(), err)
-			}
+	}
+	return r.finish()
+}
+
+// compareVersion runs the cases of a version.
+func compareVersion(ctx context.Context, version string, cases []testCase, filter *regexp.Regexp, dir string, weir *server, r *report) (err error) {
+	crds, stop, err := startCRDs(ctx, dir, version)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	for i := range cases {
+		c := &cases[i]
+		if c.Version != version || !filter.MatchString(c.name()) {
+			continue
+		}
+		r.cases++
+		if err := compare(ctx, c, crds, weir, r); err != nil {
+			return fmt.Errorf("running %s: %w", c.name(), err)
 		}
 	}
 	return nil
 }
 
-// start starts a control plane in which nobody acts upon the objects.
-func start(ctx context.Context, options cluster.Options) (*server, func() error, error) {
-	c, err := cluster.Start(ctx, options)
+// startWeir starts a control plane with Weir. No controller runs, so that objects change only by
+// requests.
+func startWeir(ctx context.Context) (*server, func() error, error) {
+	c, err := cluster.Start(ctx, cluster.Options{Nodes: 1, Weir: true})
 	if err != nil {
 		return nil, nil, err
 	}
 	s, err := newServer(c.Config())
-	if err == nil && options.Weir {
+	if err == nil {
 		err = c.Kill(cluster.WeirController)
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, c.Stop())
 	}
 	return s, c.Stop, nil
+}
+
+// startCRDs starts a control plane with the CRDs of a directory. The CRDs store the version.
+func startCRDs(ctx context.Context, dir, version string) (*server, func() error, error) {
+	c, err := cluster.Start(ctx, cluster.Options{Nodes: 1})
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := newServer(c.Config())
+	if err == nil {
+		err = installCRDs(ctx, c, s, dir, version)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, c.Stop())
+	}
+	return s, c.Stop, nil
+}
+
+// installCRDs applies the CRDs of the group, and waits until all their versions are served. The
+// directory may have other CRDs, too.
+func installCRDs(ctx context.Context, c *cluster.Cluster, s *server, dir, version string) error {
+	paths, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
+	if err != nil {
+		return fmt.Errorf("listing CRDs: %w", err)
+	}
+	found := false
+	for _, path := range paths {
+		objects, err := readObjects(path)
+		if err != nil {
+			return err
+		}
+		for _, object := range objects {
+			crd := &unstructured.Unstructured{Object: object}
+			if g, _, _ := unstructured.NestedString(object, "spec", "group"); g != group || crd.GetKind() != "CustomResourceDefinition" {
+				continue
+			}
+			found = true
+			versions, err := setStorageVersion(crd, version)
+			if err != nil {
+				return fmt.Errorf("reading %s: %w", path, err)
+			}
+			if err := c.Apply(ctx, []*unstructured.Unstructured{crd}); err != nil {
+				return err
+			}
+			plural, _, _ := unstructured.NestedString(object, "spec", "names", "plural")
+			for _, v := range versions {
+				if err := s.waitServed(ctx, "/apis/"+group+"/"+v+"/"+plural); err != nil {
+					return fmt.Errorf("waiting for %s %s: %w", v, plural, err)
+				}
+			}
+		}
+	}
+	if !found {
+		return fmt.Errorf("there is no CRD of %s in %s", group, dir)
+	}
+	return nil
+}
+
+// setStorageVersion makes a CRD store a version and convert without a webhook. A CRD with one
+// version stores this one. It returns the versions of the CRD.
+func setStorageVersion(crd *unstructured.Unstructured, version string) ([]string, error) {
+	unstructured.RemoveNestedField(crd.Object, "spec", "conversion")
+	unstructured.RemoveNestedField(crd.Object, "status")
+	versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, entry := range versions {
+		name, _ := entry.(map[string]any)["name"].(string)
+		names = append(names, name)
+		entry.(map[string]any)["storage"] = len(versions) == 1 || name == version
+	}
+	return names, unstructured.SetNestedSlice(crd.Object, versions, "spec", "versions")
+}
+
+// waitServed waits until a path is served.
+func (s *server) waitServed(ctx context.Context, path string) error {
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		last = s.must(ctx, http.MethodGet, path, nil, http.StatusOK)
+		return last == nil, nil
+	})
+	if err != nil {
+		return errors.Join(err, last)
+	}
+	return nil
 }

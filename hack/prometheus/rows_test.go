@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package prometheus runs the queries of pkg/metric in the engine of Prometheus. It is in
-// a module of its own, so that the product's go.mod stays clean.
+// Package prometheus runs the queries of pkg/metric in the engine of Prometheus. It is a nested
+// module, so that Prometheus does not become a dependency of Weir.
 package prometheus
 
 import (
@@ -27,7 +27,7 @@ const (
 	none     = -1
 )
 
-// ask runs a query as a source does, and names its series.
+// ask runs a query as a source does, and returns its series by name.
 func ask(t *testing.T, load, query string, name func(labels map[string]string) string) map[string][]float64 {
 	t.Helper()
 	storage := promqltest.LoadedStorage(t, load)
@@ -58,15 +58,15 @@ func ask(t *testing.T, load, query string, name func(labels map[string]string) s
 	return answer
 }
 
-// exporter is what a row reads. Each has the same requests, in other words.
+// exporter is the exporter of the metrics of a row. All exporters have the same requests, with other names.
 type exporter struct {
 	row, requests, durations string
 	stable, fresh            string
 	ok, bad                  string
 	known                    string
-	// collides is the label that Prometheus renames, and what else it is then.
+	// collides is the label that Prometheus renames, and its value.
 	collides, target string
-	// others are requests that are not those of the release, with or without a status.
+	// others are requests that do not belong to the release, with or without a status.
 	others []string
 }
 
@@ -126,8 +126,8 @@ var exporters = []exporter{
 	},
 }
 
-// series has the requests: ten of stable in each scrape, the first five of the new version
-// after two minutes, and its first two failures half a minute later.
+// series returns the requests: ten of stable in each scrape, the first five of the new version after
+// two minutes, and its first two failures half a minute later.
 func (e exporter) series(renamed bool) string {
 	known := e.known
 	if known == "" {
@@ -184,12 +184,12 @@ func (e exporter) name(labels map[string]string) string {
 
 func each(value float64) []float64 { return slices.Repeat([]float64{value}, windows) }
 
-// since is none, and first in the fourth window.
+// since returns no value for three windows, first for the fourth, and then for the others.
 func since(first, then float64) []float64 {
 	return append([]float64{none, none, none, first}, slices.Repeat([]float64{then}, windows-4)...)
 }
 
-// newest are the times of the newest samples, at the end of each window.
+// newest has the times of the newest samples at the end of each window.
 var newest = []float64{30, 60, 90, 120, 150, 180, 210, 240, 270, 300}
 
 var wanted = map[string]map[string][]float64{
@@ -206,7 +206,7 @@ var wanted = map[string]map[string][]float64{
 	},
 }
 
-// TestRows asks what is in the golden files, of exporters with both spellings of labels.
+// TestRows runs the queries of the golden files, for exporters with both spellings of labels.
 func TestRows(t *testing.T) {
 	asked := map[string]bool{}
 	for _, e := range exporters {
@@ -236,7 +236,7 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// queries are those of a golden file by their titles.
+// queries returns the queries of a golden file by their titles.
 func queries(t *testing.T, row string) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(testdata, row+".promql"))
@@ -254,8 +254,8 @@ func queries(t *testing.T, row string) map[string]string {
 	return queries
 }
 
-// TestUser asks two counters of a user: both versions, and both classes. Pod c restarts: the window
-// in which its count of checkouts falls has none of its failures.
+// TestUser queries two counters that a user defines, for both versions and both classes. Pod c restarts:
+// the window in which its count of checkouts falls has no failures of this pod.
 func TestUser(t *testing.T) {
 	got := ask(t, `load 10s
   up{job="j",instance="i"} 1x30
@@ -278,8 +278,8 @@ func TestUser(t *testing.T) {
 	}
 }
 
-// TestScrapes learns the time between two samples of the requests of each row. Pods are new, gone, stale,
-// restarted, and not scraped for two minutes; that shows no interval.
+// TestScrapes measures the time between two samples of the requests of each row. Pods are new, deleted,
+// stale, restarted, and not scraped for two minutes. None of these changes the measured interval.
 func TestScrapes(t *testing.T) {
 	for _, e := range append(slices.Clone(exporters), exporter{row: "user", requests: "checkouts_total", stable: `pod="web-77c4-a"`, fresh: `pod="web-5d8f-a"`, ok: `tier="a/b"`}) {
 		t.Run(e.row, func(t *testing.T) {
@@ -308,8 +308,8 @@ func TestScrapes(t *testing.T) {
 	}
 }
 
-// TestPods counts the requests of each pod of stable in an hour. A pod has 10 requests in a minute, of
-// which the second pod fails one.
+// TestPods counts the requests of each stable pod in an hour. A pod has 10 requests in a minute. The second
+// pod fails one of them.
 func TestPods(t *testing.T) {
 	for _, e := range append(slices.Clone(exporters), exporter{row: "user", stable: `pod="web-77c4-abcde"`, fresh: `pod="web-5d8f-abcde"`}) {
 		query, ok := queries(t, "pods")[e.row]
@@ -355,7 +355,7 @@ func TestPods(t *testing.T) {
 	}
 }
 
-// podOf is the name of the pod in labels.
+// podOf returns the name of the pod in labels.
 func podOf(labels string) string {
 	_, rest, _ := strings.Cut(labels, `pod="`)
 	if _, named, ok := strings.Cut(labels, `pod_name="`); ok {
@@ -365,7 +365,7 @@ func podOf(labels string) string {
 	return name
 }
 
-// askEvery runs a query at instants. The names are those of the pod and the class, or of the version.
+// askEvery runs a query at several times. It names series by pod and class, or by version.
 func askEvery(t *testing.T, load, query string, every time.Duration, instants int) map[string][]float64 {
 	t.Helper()
 	storage := promqltest.LoadedStorage(t, load)
@@ -399,7 +399,7 @@ func askEvery(t *testing.T, load, query string, every time.Duration, instants in
 	return answer
 }
 
-// TestIncrements is the formula alone, with what happens to counters and to targets.
+// TestIncrements tests only the formula, with counters that reset and targets that come and go.
 func TestIncrements(t *testing.T) {
 	query := queries(t, "increments")["Known"]
 	for _, test := range []struct {

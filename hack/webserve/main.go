@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Webserve serves the pages of the dashboard from a directory, as they change, and passes
-// on what they ask for to the cluster of a kubeconfig: webserve DIR KUBECONFIG.
+// Command webserve serves the pages of the dashboard from a directory, and forwards their requests
+// to the cluster of a kubeconfig: webserve DIR KUBECONFIG.
 package main
 
 import (
@@ -32,7 +32,7 @@ func main() {
 }
 
 func run(ctx context.Context, dir, kubeconfig string) error {
-	// The server writes it once it is ready.
+	// weir-apiserver writes the kubeconfig when it is ready.
 	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(context.Context) (bool, error) {
 		_, err := os.Stat(kubeconfig)
 		return err == nil, nil
@@ -49,7 +49,7 @@ func run(ctx context.Context, dir, kubeconfig string) error {
 		return err
 	}
 	host := listener.Addr().String()
-	passOn, err := dashboard.NewProxy(config, dashboard.Secret{Host: host, Value: "web"})
+	proxy, err := dashboard.NewProxy(config, dashboard.Secret{Host: host, Value: "web"})
 	if err != nil {
 		return err
 	}
@@ -61,6 +61,6 @@ func run(ctx context.Context, dir, kubeconfig string) error {
 			files.ServeHTTP(w, r)
 			return
 		}
-		passOn.ServeHTTP(w, r)
+		proxy.ServeHTTP(w, r)
 	}), listener)
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Webwire prints the answers of the server as types of TypeScript, for web/src/wire.ts.
+// Command webwire prints TypeScript types of the server's answers, for web/src/wire.ts.
 package main
 
 import (
@@ -12,13 +12,13 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-// answers are what the pages ask for; the types of their fields follow.
+// answers are the answers that the pages read. The types of their fields are printed, too.
 var answers = []any{
 	v1beta1.RolloutWhy{}, v1beta1.RolloutTree{}, v1beta1.RolloutPlan{}, v1beta1.RolloutReleases{}, v1beta1.AnalysisStatus{},
 }
 
-// rendered are types that JSON has another form for, or that the pages do not look into.
-var rendered = map[string]string{
+// jsonTypes are types that have another form in JSON, or whose fields the pages do not read.
+var jsonTypes = map[string]string{
 	"Time": "string", "Duration": "string", "Quantity": "string", "RawExtension": "Record<string, unknown>",
 	"RolloutSpec": "unknown", "ObjectMeta": "Metadata",
 }
@@ -49,7 +49,7 @@ func main() {
 	}
 }
 
-// fields prints those of a type, and returns the types that they name.
+// fields prints the fields of a type, and returns the types that they use.
 func fields(t reflect.Type) (named []reflect.Type) {
 	for f := range t.Fields() {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -69,9 +69,9 @@ func fields(t reflect.Type) (named []reflect.Type) {
 	return named
 }
 
-// render is a type in TypeScript, and the structs in it that are printed as well.
+// render returns a type in TypeScript, and the structs in it, which are printed, too.
 func render(t reflect.Type) (string, []reflect.Type) {
-	if text, ok := rendered[t.Name()]; ok {
+	if text, ok := jsonTypes[t.Name()]; ok {
 		return text, nil
 	}
 	switch t.Kind() {

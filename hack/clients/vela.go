@@ -24,12 +24,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// vela prepares a command that reads, changes and puts whole objects of the old
-// v1alpha1 structs, as KubeVela does.
+// vela returns a command that reads an object into the old v1alpha1 structs, changes it, and
+// writes it as a whole, as KubeVela does.
 func vela(do func(context.Context, client.Client, *v1alpha1.Rollout) error) func(context.Context, *rest.Config, []string) error {
 	return func(ctx context.Context, config *rest.Config, args []string) error {
 		if len(args) != 2 {
-			return errors.New("a namespace and a name are wanted")
+			return errors.New("want a namespace and a name")
 		}
 		scheme := runtime.NewScheme()
 		if err := v1alpha1.AddToScheme(scheme); err != nil {
@@ -61,38 +61,38 @@ func suspend(paused bool) func(context.Context, client.Client, *v1alpha1.Rollout
 
 func velaApprove(ctx context.Context, c client.Client, r *v1alpha1.Rollout) error {
 	if r.Status.Phase != v1alpha1.RolloutPhaseProgressing || r.Status.CanaryStatus.CurrentStepState != v1alpha1.CanaryStepStatePaused {
-		return errors.New("nothing waits for approval")
+		return errors.New("nothing waits for an approval")
 	}
 	r.Status.CanaryStatus.CurrentStepState = v1alpha1.CanaryStepStateReady
 	return c.Status().Update(ctx, r)
 }
 
-// inform prints what an informer of a version sees, until standard input ends.
+// inform prints the events of an informer of a version, until the standard input ends.
 func inform(ctx context.Context, config *rest.Config, args []string) error {
 	if len(args) != 2 {
-		return errors.New("a namespace and a version are wanted")
+		return errors.New("want a namespace and a version")
 	}
-	informer, err := informerOf(config, args[0], args[1])
+	informer, err := newInformer(config, args[0], args[1])
 	if err != nil {
 		return err
 	}
 	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { seen("added", obj) },
-		UpdateFunc: func(_, obj any) { seen("updated", obj) },
-		DeleteFunc: func(obj any) { seen("deleted", obj) },
+		AddFunc:    func(obj any) { printEvent("added", obj) },
+		UpdateFunc: func(_, obj any) { printEvent("updated", obj) },
+		DeleteFunc: func(obj any) { printEvent("deleted", obj) },
 	}); err != nil {
 		return err
 	}
 	go informer.Run(ctx.Done())
 	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
-		return errors.New("the informer never synced")
+		return errors.New("the informer has not synced")
 	}
 	fmt.Println("synced")
 	_, err = io.Copy(io.Discard, os.Stdin)
 	return err
 }
 
-func informerOf(config *rest.Config, namespace, version string) (cache.SharedIndexInformer, error) {
+func newInformer(config *rest.Config, namespace, version string) (cache.SharedIndexInformer, error) {
 	if version == v1beta1.GroupVersion.Version {
 		c, err := versioned.NewForConfig(config)
 		if err != nil {
@@ -117,17 +117,17 @@ func informerOf(config *rest.Config, namespace, version string) (cache.SharedInd
 	return cache.NewSharedIndexInformer(lw, &v1alpha1.Rollout{}, 0, cache.Indexers{}), nil
 }
 
-func seen(what string, obj any) {
+func printEvent(event string, obj any) {
 	switch r := obj.(type) {
 	case *v1alpha1.Rollout:
 		var step v1alpha1.CanaryStatus
 		if r.Status.CanaryStatus != nil {
 			step = *r.Status.CanaryStatus
 		}
-		fmt.Println(what, r.Spec.ObjectRef.WorkloadRef.Name, r.Status.Phase, step.CurrentStepIndex, step.CurrentStepState)
+		fmt.Println(event, r.Spec.ObjectRef.WorkloadRef.Name, r.Status.Phase, step.CurrentStepIndex, step.CurrentStepState)
 	case *v1beta1.Rollout:
-		fmt.Println(what, r.Spec.WorkloadRef.Name, r.Status.Phase, r.Status.CurrentStepIndex, r.Status.CurrentStepState)
+		fmt.Println(event, r.Spec.WorkloadRef.Name, r.Status.Phase, r.Status.CurrentStepIndex, r.Status.CurrentStepState)
 	default:
-		fmt.Printf("%s a %T\n", what, obj)
+		fmt.Printf("%s a %T\n", event, obj)
 	}
 }

@@ -13,29 +13,29 @@ import (
 	"github.com/weir-rollouts/weir/test/cluster"
 )
 
-// stub is a visit of one release, which took so long.
-func stub(own string, took, elsewhere time.Duration) visit {
-	r := &result{releases: 1, took: took, spent: &spent{
-		writes:    map[string]int{"pods": 60, "events": 40},
-		cpu:       map[string]time.Duration{own: took / 10, cluster.KubeAPIServer: took / 5},
-		elsewhere: elsewhere,
+// oneRelease is a run of one release with this duration.
+func oneRelease(process string, took, otherCPU time.Duration) systemRun {
+	released := &result{releases: 1, took: took, costs: &costs{
+		writes:   map[string]int{"pods": 60, "events": 40},
+		cpu:      map[string]time.Duration{process: took / 10, cluster.KubeAPIServer: took / 5},
+		otherCPU: otherCPU,
 	}}
-	floor := &result{releases: 1, took: time.Second, spent: &spent{cpu: map[string]time.Duration{cluster.KubeAPIServer: 400 * time.Millisecond}}}
-	return visit{floor: floor, released: r, own: []string{own}}
+	unheld := &result{releases: 1, took: time.Second, costs: &costs{cpu: map[string]time.Duration{cluster.KubeAPIServer: 400 * time.Millisecond}}}
+	return systemRun{unheld: unheld, released: released, processes: []string{process}}
 }
 
-func TestMatches(t *testing.T) {
-	quiet := func(theirs, ours time.Duration) match {
-		return match{peer: stub("theirs", theirs, 0), weir: stub("ours", ours, 0)}
+func TestPrintPairs(t *testing.T) {
+	quiet := func(theirs, ours time.Duration) pair {
+		return pair{peer: oneRelease("theirs", theirs, 0), weir: oneRelease("ours", ours, 0)}
 	}
-	loaded := match{peer: stub("theirs", time.Second, time.Second), weir: stub("ours", time.Minute, 0)}
+	disturbed := pair{peer: oneRelease("theirs", time.Second, time.Second), weir: oneRelease("ours", time.Minute, 0)}
 	var out strings.Builder
-	if err := printMatches(&out, "argo", []match{quiet(10*time.Second, 8*time.Second), loaded, quiet(10*time.Second, 12*time.Second)}); err != nil {
+	if err := printPairs(&out, "argo", []pair{quiet(10*time.Second, 8*time.Second), disturbed, quiet(10*time.Second, 12*time.Second)}); err != nil {
 		t.Fatal(err)
 	}
 	got := strings.Join(strings.Fields(out.String()), " ")
 	for _, want := range []string{
-		"pairs without other load: 2 of 3: median (least to most) argo weir weir ÷ argo",
+		"2 of 3 pairs, without those that other processes disturbed: median (minimum to maximum) argo weir weir ÷ argo",
 		"all releases, s 10.00 (10.00 to 10.00) 10.00 (8.00 to 12.00) 1.00 (0.80 to 1.20)",
 		"store revisions 100.0 (100.0 to 100.0) 100.0 (100.0 to 100.0) 1.00 (1.00 to 1.00)",
 		"CPU of the system itself, ms 1000 (1000 to 1000) 1000 (800 to 1200) 1.00 (0.80 to 1.20)",
@@ -48,10 +48,10 @@ func TestMatches(t *testing.T) {
 		}
 	}
 	out.Reset()
-	if err := printMatches(&out, "argo", []match{loaded}); err != nil {
+	if err := printPairs(&out, "argo", []pair{disturbed}); err != nil {
 		t.Fatal(err)
 	}
-	if want := "pairs, ALL WITH OTHER LOAD: 1"; !strings.Contains(out.String(), want) {
+	if want := "1 pairs, ALL DISTURBED by other processes"; !strings.Contains(out.String(), want) {
 		t.Errorf("the table has no %q:\n%s", want, out.String())
 	}
 }
@@ -63,7 +63,7 @@ func TestStateOfArgo(t *testing.T) {
 	}{
 		"empty":    {nil, state{}},
 		"unseen":   {map[string]any{"observedGeneration": "1", "phase": "Healthy"}, state{}},
-		"waits":    {map[string]any{"observedGeneration": "2", "phase": "Paused", "currentStepIndex": int64(3), "pauseConditions": []any{map[string]any{}}}, state{step: 3, paused: true}},
+		"waits":    {map[string]any{"observedGeneration": "2", "phase": "Paused", "currentStepIndex": int64(3), "pauseConditions": []any{map[string]any{}}}, state{step: 3, waits: true}},
 		"approved": {map[string]any{"observedGeneration": "2", "phase": "Progressing", "currentStepIndex": int64(3)}, state{step: 3}},
 		"over":     {map[string]any{"observedGeneration": "2", "phase": "Healthy", "currentStepIndex": int64(4)}, state{step: 4, healthy: true}},
 	} {

@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
 )
 
-// each calls judge with every object of standard input, and prints a line for each.
-func each(judge func(*unstructured.Unstructured) (string, error)) error {
+// evaluateEach evaluates each object of the standard input, and prints a line for each.
+func evaluateEach(evaluate func(*unstructured.Unstructured) (string, error)) error {
 	decoder := json.NewDecoder(os.Stdin)
 	decoder.UseNumber()
 	for {
@@ -32,18 +32,18 @@ func each(judge func(*unstructured.Unstructured) (string, error)) error {
 		if err := obj.UnmarshalJSON(raw); err != nil {
 			return err
 		}
-		verdict, err := judge(obj)
+		verdict, err := evaluate(obj)
 		if err != nil {
-			// As their callers do, which show an error as this.
+			// Argo CD and the users of kstatus show an error in this form.
 			verdict = "Unknown: " + err.Error()
 		}
 		fmt.Println(verdict)
 	}
 }
 
-// kstatus judges as Flux, kpt and others do.
+// kstatus prints the status that Flux, kpt and other users of kstatus compute.
 func kstatus(context.Context, *rest.Config, []string) error {
-	return each(func(obj *unstructured.Unstructured) (string, error) {
+	return evaluateEach(func(obj *unstructured.Unstructured) (string, error) {
 		result, err := status.Compute(obj)
 		if err != nil {
 			return "", err
@@ -52,19 +52,19 @@ func kstatus(context.Context, *rest.Config, []string) error {
 	})
 }
 
-// argo judges by a health script of Argo CD.
+// argo prints the health that a script of Argo CD computes.
 func argo(_ context.Context, _ *rest.Config, args []string) error {
 	if len(args) != 1 {
-		return errors.New("one script is wanted")
+		return errors.New("name one script")
 	}
 	script, err := os.ReadFile(args[0])
 	if err != nil {
 		return err
 	}
-	return each(func(obj *unstructured.Unstructured) (string, error) {
+	return evaluateEach(func(obj *unstructured.Unstructured) (string, error) {
 		l := lua.NewState()
 		defer l.Close()
-		l.SetGlobal("obj", value(l, obj.Object))
+		l.SetGlobal("obj", luaValue(l, obj.Object))
 		if err := l.DoString(string(script)); err != nil {
 			return "", err
 		}
@@ -76,19 +76,19 @@ func argo(_ context.Context, _ *rest.Config, args []string) error {
 	})
 }
 
-// value makes a JSON value one of Lua.
-func value(l *lua.LState, v any) lua.LValue {
+// luaValue converts a JSON value.
+func luaValue(l *lua.LState, v any) lua.LValue {
 	switch v := v.(type) {
 	case map[string]any:
 		table := l.NewTable()
 		for key, item := range v {
-			table.RawSetString(key, value(l, item))
+			table.RawSetString(key, luaValue(l, item))
 		}
 		return table
 	case []any:
 		table := l.NewTable()
 		for _, item := range v {
-			table.Append(value(l, item))
+			table.Append(luaValue(l, item))
 		}
 		return table
 	case string:
