@@ -35,13 +35,10 @@ func main() {
 // inProcessControllers are the controllers in the process of the server.
 type inProcessControllers struct{ manager.Options }
 
-// Elects implements apiserver.InProcessProgram.
-func (c *inProcessControllers) Elects() bool { return c.LeaderElect }
-
 // Run implements apiserver.InProcessProgram.
-func (c *inProcessControllers) Run(ctx context.Context, config *rest.Config, fence apiserver.Fence) error {
+func (c *inProcessControllers) Run(ctx context.Context, config *rest.Config) error {
 	ctrl.SetLogger(klog.Background())
-	err := manager.Run(ctx, config, c.Options, fence)
+	err := manager.Run(ctx, config, c.Options)
 	if errors.Is(err, lease.ErrLost) {
 		return fmt.Errorf("%w: %w", apiserver.ErrLeadLost, err)
 	}

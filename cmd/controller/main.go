@@ -52,7 +52,7 @@ func run(ctx context.Context, kubeconfig string, o manager.Options) error {
 	if err != nil {
 		return fmt.Errorf("reading --kubeconfig: %w", err)
 	}
-	return manager.Run(ctx, config, o, nil)
+	return manager.Run(ctx, config, o)
 }
 
 func usage(f *pflag.FlagSet) {

@@ -6,9 +6,11 @@ package apiserver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/kubernetes"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -17,6 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/etcd3"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/claim"
@@ -34,6 +37,12 @@ func (c *Config) openClaimedStorage() error {
 	client.KV = etcd3.NewETCDLatencyTracker(client.KV)
 	c.Generic.RESTOptionsGetter = claimedOptionsGetter{c.Generic.RESTOptionsGetter, client}
 	return nil
+}
+
+// etcd returns the address and credentials of the etcd in which the server stores its objects.
+func (o *Options) etcd() store.Remote {
+	t := o.Recommended.Etcd.StorageConfig.Transport
+	return store.Remote{Servers: t.ServerList, CAFile: t.TrustedCAFile, CertFile: t.CertFile, KeyFile: t.KeyFile}
 }
 
 // claimedOptionsGetter wraps the storage of Rollouts in a claimedStorage.
@@ -66,6 +75,24 @@ func (o claimedOptionsGetter) GetRESTOptions(resource schema.GroupResource, exam
 	return options, nil
 }
 
+// directStorage returns a second storage of the same objects. It uses the given etcd client and
+// has no watch cache.
+func directStorage(with *clientv3.Client, config *storagebackend.ConfigForResource, prefix string, newFunc, newList func() runtime.Object) (storage.Interface, func(), error) {
+	client := &kubernetes.Client{Client: with}
+	client.Kubernetes = client
+	transformer := config.Transformer
+	if transformer == nil {
+		transformer = identity.NewEncryptCheckTransformer()
+	}
+	versioner := storage.APIObjectVersioner{}
+	s, err := etcd3.New(client, nil, config.Codec, newFunc, newList, config.Prefix, prefix, config.GroupResource, transformer,
+		config.LeaseManagerConfig, etcd3.NewDefaultDecoder(config.Codec, versioner), versioner)
+	if err != nil {
+		return nil, nil, fmt.Errorf("opening an uncached storage of %s: %w", config.GroupResource, err)
+	}
+	return s, s.Close, nil
+}
+
 // claimedStorage writes a Rollout through the storage direct if its request claims a workload,
 // and through the cached storage otherwise.
 type claimedStorage struct {
@@ -96,16 +123,24 @@ func (s claimedStorage) GuaranteedUpdate(ctx context.Context, key string, out ru
 }
 
 // withClaim reports whether the request may claim a workload, and returns a context whose
-// transactions compare the revision of that claim. Controllers write through the fenced storage
-// and never claim a workload.
+// transactions compare the revision of that claim.
 func (s claimedStorage) withClaim(ctx context.Context) (context.Context, bool) {
 	held := claim.AcquiredClaimFrom(ctx)
-	if held == nil || isFromController(ctx) {
+	if held == nil {
 		return ctx, false
 	}
 	return store.WithCondition(ctx, func() (store.Condition, bool) {
 		return store.Condition{Key: path.Join("/", s.prefix) + held.Key, Revision: held.Revision}, held.Key != ""
 	}), true
+}
+
+// cachedObject returns the object from the watch cache as the first guess of a
+// GuaranteedUpdate, as the server's own storage does; nil if the cache does not have it.
+func cachedObject(ctx context.Context, s storage.Interface, key string, into runtime.Object) runtime.Object {
+	if err := s.Get(ctx, key, storage.GetOptions{ResourceVersion: "0"}, into); err != nil {
+		return nil
+	}
+	return into
 }
 
 // claimError returns a conflict if the claim of a write has changed. The client then reads the object again

@@ -20,7 +20,6 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/generated/openapi"
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/rollout"
-	"github.com/weir-rollouts/weir/pkg/store"
 )
 
 // Config is the complete configuration of the server.
@@ -34,8 +33,6 @@ type Config struct {
 	options *Options
 	// finder looks up the objects that Rollouts reference; nil if there is no cluster.
 	finder rollout.Finder
-	// fence protects the writes of the controllers in this process; nil without leader election.
-	fence *store.Fence
 	// room decides which writes the store has room for. The functions in follow keep its usage
 	// up to date.
 	room           room
@@ -82,9 +79,6 @@ func (o *Options) Config() (*Config, error) {
 		return nil, err
 	}
 	if err := c.setStorage(); err != nil {
-		return nil, err
-	}
-	if err := c.openFence(); err != nil {
 		return nil, err
 	}
 	if err := c.openClaimedStorage(); err != nil {

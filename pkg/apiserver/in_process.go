@@ -34,12 +34,9 @@ type InProcessProgram interface {
 	Validate() error
 	// Enabled reports whether the program should run.
 	Enabled() bool
-	// Elects reports whether the program uses leader election. The leader raises the fence.
-	Elects() bool
 	// Run runs the program until the context ends. The configuration reaches the server and the cluster.
-	// The fence is nil without leader election. Run returns ErrLeadLost if it was the leader and lost the
-	// lease.
-	Run(context.Context, *rest.Config, Fence) error
+	// Run returns ErrLeadLost if it was the leader and lost the lease.
+	Run(context.Context, *rest.Config) error
 }
 
 // ErrLeadLost is the error of controllers that lost the leader election lease, for instance because
@@ -80,7 +77,7 @@ func (c *Config) startInProcessProgram(generic *genericapiserver.GenericAPIServe
 				if err := awaitAPI(ctx, cluster); err != nil {
 					return err
 				}
-				return runInProcess(ctx, c.options.InProcess, generic.Handler, c.Generic.ClientConfig, c.controllerFence())
+				return runInProcess(ctx, c.options.InProcess, generic.Handler, c.Generic.ClientConfig)
 			})
 			if hook.Err() == nil {
 				c.options.fail(fmt.Errorf("running the controllers: %w", cmp.Or(err, errEnded)))
@@ -122,7 +119,7 @@ func keepRunning(ctx context.Context, c clock.Clock, run func(context.Context) e
 // runInProcess runs the program and returns when it has ended. Requests of the program to our API groups go to
 // the server directly: without the aggregator, TLS, and a second authentication. Authorization, admission,
 // audit and flow control still apply.
-func runInProcess(ctx context.Context, b InProcessProgram, handler http.Handler, cluster *rest.Config, fence Fence) error {
+func runInProcess(ctx context.Context, b InProcessProgram, handler http.Handler, cluster *rest.Config) error {
 	listener := newPipeListener()
 	server := &http.Server{ //nolint:gosec // its only client is this process
 		Handler:     handler,
@@ -138,7 +135,7 @@ func runInProcess(ctx context.Context, b InProcessProgram, handler http.Handler,
 	config.Wrap(func(outside http.RoundTripper) http.RoundTripper {
 		return groupRoundTripper{own: own, outside: outside}
 	})
-	err := b.Run(ctx, config, fence)
+	err := b.Run(ctx, config)
 	if closed := server.Close(); closed != nil {
 		err = errors.Join(err, fmt.Errorf("closing the connections of the process: %w", closed))
 	}

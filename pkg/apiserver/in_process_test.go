@@ -22,11 +22,10 @@ import (
 // client is an in-process program that sends some requests and ends.
 type client func(context.Context, *rest.Config) error
 
-func (client) AddFlags(*pflag.FlagSet)                                       {}
-func (client) Validate() error                                               { return nil }
-func (client) Enabled() bool                                                 { return true }
-func (client) Elects() bool                                                  { return false }
-func (c client) Run(ctx context.Context, config *rest.Config, _ Fence) error { return c(ctx, config) }
+func (client) AddFlags(*pflag.FlagSet)                              {}
+func (client) Validate() error                                      { return nil }
+func (client) Enabled() bool                                        { return true }
+func (c client) Run(ctx context.Context, config *rest.Config) error { return c(ctx, config) }
 
 // nobody authenticates no request.
 type nobody struct{}
@@ -59,7 +58,7 @@ func TestBesideManyRequests(t *testing.T) {
 			err = errors.Join(err, <-ended)
 		}
 		return err
-	}), inside, &rest.Config{Host: "http://127.0.0.1:1"}, nil)
+	}), inside, &rest.Config{Host: "http://127.0.0.1:1"})
 	if err != nil {
 		t.Error(err)
 	}
@@ -125,7 +124,7 @@ func TestBeside(t *testing.T) {
 			got[path] = string(body)
 		}
 		return errEnd
-	}), inside, &rest.Config{Host: outside.URL, BearerToken: "secret"}, nil)
+	}), inside, &rest.Config{Host: outside.URL, BearerToken: "secret"})
 	if !errors.Is(err, errEnd) {
 		t.Error(err)
 	}

@@ -26,8 +26,12 @@ func evaluateBatch(in Input) *evaluatedBatch {
 	if in.BatchInput == nil || in.BatchInput.Release == nil {
 		return nil
 	}
-	stored := in.BatchInput.Release
-	decision := DecideBatch(*in.BatchInput)
+	input := *in.BatchInput
+	stored := input.Release
+	if isLateBatchRelease(in.Rollout.Status.Phase) {
+		input.RolloutExists = false // its deletion does not hold the workload
+	}
+	decision := DecideBatch(input)
 	next := *stored
 	next.Status = decision.Status
 	e := &evaluatedBatch{BatchDecision: decision, facts: BatchFacts(&next)}
@@ -76,6 +80,23 @@ func runBatchRelease(in Input, d Decision, batch *evaluatedBatch) Decision {
 		d.Events = append(d.Events, e)
 	}
 	return d
+}
+
+// isLateBatchRelease reports whether a BatchRelease of a Rollout in this phase belongs to no release. Scenario: a
+// leader was frozen before it created the BatchRelease of a release, another leader ended the release, and the
+// former leader woke up (ADR 31).
+func isLateBatchRelease(phase rollouts.Phase) bool {
+	return phase == rollouts.PhaseHealthy || phase == rollouts.PhaseDisabled
+}
+
+// deleteLateBatchRelease deletes a BatchRelease that belongs to no release, before it changes the workload.
+func deleteLateBatchRelease(d *draft) {
+	if d.Batch == nil || !isLateBatchRelease(d.status.Phase) {
+		return
+	}
+	if left := remainingBatchRelease(d.facts, rollouts.ReleasePlan{}); left.action != nil && !d.hasAction(left.action) {
+		d.act(left.action)
+	}
 }
 
 func isRunBatch(e Effect) bool {

@@ -150,6 +150,7 @@ var projections = []struct {
 }{
 	{"workload in service", recordWorkloadUID},
 	{"batch release of another", skipOccupiedBatch},
+	{"batch release without a release", deleteLateBatchRelease},
 	{"records on the workload", repairRecords},
 	{"network", updateNetworkHold},
 	{"admission", ensureAdmission},

@@ -119,6 +119,9 @@ func (s *schedule) playMove() {
 	if s.analysis != nil {
 		possible = slices.Concat(possible, measuredMoves)
 	}
+	if s.leaderFreezes {
+		possible = slices.Concat(possible, frozenMoves)
+	}
 	if s.ownerBreaksPods {
 		possible = slices.Concat(possible, clumsyMoves)
 	}

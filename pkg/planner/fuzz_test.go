@@ -32,8 +32,10 @@ type schedule struct {
 	clockMayGoBack bool
 	// ownerBreaksPods allows the owner to break pods and to delete sets.
 	ownerBreaksPods bool
-	plan            rollouts.Release
-	blueGreen       bool
+	// leaderFreezes lets a leader freeze and wake up later.
+	leaderFreezes bool
+	plan          rollouts.Release
+	blueGreen     bool
 	// router is the kind of the router in front of the Service, if it is not an Ingress. app is the
 	// initial workload.
 	router kind
@@ -69,6 +71,7 @@ func runSchedule(found scenery, data []byte, tell observer, watch func(*world)) 
 		s.playMove()
 		s.check.checkBetweenMoves()
 	}
+	s.wake()
 	if len(s.check.broken) > 0 {
 		return s.check.broken
 	}

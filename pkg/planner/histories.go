@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -26,9 +27,22 @@ type HistoryEntry struct {
 	Release rollouts.ReleaseRecord
 	// Status is nil if only the object has to be created.
 	Status *rollouts.RolloutHistoryStatus
+	// Observed is the status that the pass has read; nil if the pass has not read the history. A pass does
+	// not read a history that was not due before the pass.
+	Observed *rollouts.RolloutHistoryStatus
 	// DecisionsBefore is greater than the IDs of all decisions of the release that are no longer in the status of
 	// the Rollout; 0 if there are none. A list request returns these decisions.
 	DecisionsBefore int64
+}
+
+// MayReplace reports whether Status may replace the stored status. Scenario: a leader was frozen after an abort,
+// and another leader completed the release and its history. The former leader must not replace that history,
+// because some of its decisions may no longer be in the Rollout.
+func (e HistoryEntry) MayReplace(stored rollouts.RolloutHistoryStatus) bool {
+	if e.Observed == nil {
+		return stored.EndTime == nil
+	}
+	return equality.Semantic.DeepEqual(*e.Observed, stored)
 }
 
 // ReleasesWithoutHistory returns the releases whose history is not stored yet, or is incomplete.
@@ -49,6 +63,9 @@ func HistoriesToStore(s rollouts.RolloutStatus, stored map[int64]rollouts.Rollou
 	for _, r := range ReleasesWithoutHistory(s) {
 		previous, exists := stored[r.Number]
 		entry := HistoryEntry{Release: r}
+		if exists {
+			entry.Observed = &previous
+		}
 		if historyIsDue(s, r) {
 			status := HistoryStatus(s, r)
 			if exists && equalHistories(s, previous, status) {

@@ -92,7 +92,7 @@ func (w *world) rolloutPass(name string) (wake time.Duration) {
 			}
 			w.observer.planned(before, d)
 		})
-		if err == nil && !w.dead {
+		if err == nil && !w.dead && !w.isLate {
 			w.check.checkWorkloadProtected(p.Facts)
 		}
 		return err

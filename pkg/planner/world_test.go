@@ -45,6 +45,13 @@ type world struct {
 	died bool
 	// dead reports whether the acting process has crashed in this pass.
 	dead bool
+	// writesBeforeFreeze is the number of writes until the acting process freezes, or negative if it does
+	// not. frozen is the pass that is frozen, and yield freezes the process in the pass. isLate reports
+	// whether the acting process was frozen and has woken up.
+	writesBeforeFreeze int
+	frozen             *frozenPass
+	yield              func(struct{}) bool
+	isLate             bool
 	// isFromStored reports whether the current action follows from the stored status.
 	isFromStored bool
 	// routingWake is the requeue interval of TrafficRoutings in the last round.
@@ -102,7 +109,7 @@ type observer interface {
 }
 
 func newWorld(start time.Time, tell observer, check *invariants) *world {
-	w := &world{now: start, seen: map[kind]int{}, lag: map[kind]int{}, writesLeft: -1, crashes: map[string]*plannedCrash{}, podLabels: map[string]planner.PodLabel{}, observer: tell, check: check}
+	w := &world{now: start, seen: map[kind]int{}, lag: map[kind]int{}, writesLeft: -1, writesBeforeFreeze: -1, crashes: map[string]*plannedCrash{}, podLabels: map[string]planner.PodLabel{}, observer: tell, check: check}
 	check.w = w
 	w.store = newStore(func() time.Time { return w.now })
 	w.store.onWrite = w.wrote
@@ -135,6 +142,12 @@ func (w *world) view(k kind) snapshot {
 
 // spendWrite counts a write. The process may crash before the write.
 func (w *world) spendWrite(what string) error {
+	if w.writesBeforeFreeze == 0 {
+		w.stayFrozen()
+	}
+	if w.writesBeforeFreeze > 0 {
+		w.writesBeforeFreeze--
+	}
 	if w.dead {
 		return errCrash
 	}

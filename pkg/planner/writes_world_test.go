@@ -71,6 +71,9 @@ func (a cachedCluster) write(c object.Change) error {
 	if err := a.spendWrite(acting); err != nil {
 		return err
 	}
+	if a.isLate && !isOwnKind(c) {
+		return errStaleLease
+	}
 	a.check.checkEffect(a.actor)
 	a.check.checkWriteIsUseful(a.actor, c)
 	defer a.awaitSets()
@@ -79,8 +82,6 @@ func (a cachedCluster) write(c object.Change) error {
 		return a.store.create(c.Want)
 	case c.Want != nil:
 		return a.store.update(a.store.rebaseOnStatus(c.Base, typedIngress(c.Want)))
-	case keyOf(c.Base).kind == kindBatch:
-		return a.store.remove(c.Base)
 	default:
 		return a.store.removeAtVersion(c.Base)
 	}
@@ -139,10 +140,11 @@ func (a cachedCluster) RemoveFromIndex(ctx context.Context, e *cluster.IndexEntr
 func (a cachedCluster) WriteHistory(_ context.Context, p cluster.ReleaseObjects, f planner.HistoryEntry) error {
 	a.actionCount++
 	name := planner.HistoryName(p.Rollout, f.Release.Number)
-	if find[*rollouts.RolloutHistory](a.store.objects, kindHistory, name) == nil {
-		made := metav1.ObjectMeta{Name: name, Labels: planner.HistoryLabels(p.Rollout, f.Release)}
+	made := find[*rollouts.RolloutHistory](a.store.objects, kindHistory, name) == nil
+	if made {
+		meta := metav1.ObjectMeta{Name: name, Labels: planner.HistoryLabels(p.Rollout, f.Release)}
 		spec := rollouts.RolloutHistorySpec{Stable: stableInfo(p)}
-		if err := a.write(object.Change{Want: &rollouts.RolloutHistory{ObjectMeta: made, Spec: spec}}); err != nil {
+		if err := a.write(object.Change{Want: &rollouts.RolloutHistory{ObjectMeta: meta, Spec: spec}}); err != nil {
 			return err
 		}
 		a.historyWrites++
@@ -155,6 +157,9 @@ func (a cachedCluster) WriteHistory(_ context.Context, p cluster.ReleaseObjects,
 	}
 	a.check.checkEffect(a.actor)
 	next := clone(find[*rollouts.RolloutHistory](a.store.objects, kindHistory, name))
+	if !made && !f.MayReplace(next.Status) {
+		return errConflict
+	}
 	next.Status = *f.Status
 	a.historyWrites++
 	return a.store.updateStatus(next)

@@ -156,38 +156,26 @@ func usageOfShare(all []rollouts.Decision, more rollouts.Decision) (has capacity
 	return has
 }
 
-// indexOfRemovable returns the index of the decision to remove first to make room for another one, or -1.
+// indexOfRemovable returns the index of the decision to remove first to make room for another one, or -1. It removes
+// decisions that are in a history first. From the shares ofSafety and ofChecks, it then removes the decisions that
+// one user has repeated, those that anybody has repeated, and any other. Of these it removes the oldest first.
 func indexOfRemovable(next *rollouts.RolloutStatus, more rollouts.Decision) int {
 	all, of := next.Decisions, shareOfDecision(&more)
-	for _, row := range removable {
-		i := slices.IndexFunc(all, func(d rollouts.Decision) bool {
-			return shareOfDecision(&d) == of && (of != ofUsers || row.always) && row.may(next, d)
-		})
-		if i >= 0 {
+	removable := []func(rollouts.Decision) bool{
+		func(d rollouts.Decision) bool { return !lacksHistory(next, d) },
+		func(d rollouts.Decision) bool { return isRepeatedByUser(all, d) },
+		func(d rollouts.Decision) bool { return isRepeatedLater(all, d) },
+		func(rollouts.Decision) bool { return true },
+	}
+	if of == ofUsers {
+		removable = removable[:1]
+	}
+	for _, may := range removable {
+		if i := slices.IndexFunc(all, func(d rollouts.Decision) bool { return shareOfDecision(&d) == of && may(d) }); i >= 0 {
 			return i
 		}
 	}
 	return -1
-}
-
-// removable has the rules for the decisions that may be removed, in order of preference. Within a rule the oldest
-// decision is removed first.
-var removable = []struct {
-	may func(s *rollouts.RolloutStatus, d rollouts.Decision) bool
-	// always is true if the decisions of this row may be removed from every share, and false
-	// if not from ofUsers.
-	always bool
-}{
-	{always: true, may: func(s *rollouts.RolloutStatus, d rollouts.Decision) bool { return !lacksHistory(s, d) }},
-	{may: func(s *rollouts.RolloutStatus, d rollouts.Decision) bool {
-		return isToggle(d.Verb) && isRepeatedByUser(s.Decisions, d)
-	}},
-	{may: func(s *rollouts.RolloutStatus, d rollouts.Decision) bool { return isRepeatedByUser(s.Decisions, d) }},
-	{may: func(s *rollouts.RolloutStatus, d rollouts.Decision) bool {
-		return isToggle(d.Verb) && isRepeatedLater(s.Decisions, d)
-	}},
-	{may: func(s *rollouts.RolloutStatus, d rollouts.Decision) bool { return isRepeatedLater(s.Decisions, d) }},
-	{may: func(*rollouts.RolloutStatus, rollouts.Decision) bool { return true }},
 }
 
 // isRepeatedByUser reports whether the same user has used the verb before and after the decision.

@@ -55,9 +55,6 @@ func TestRecord(t *testing.T) {
 		if parts := strings.Split(key, "/"); parts[3] == "rollouthistories" && !slices.Contains(statesWithHistory, parts[4]) {
 			continue
 		}
-		if key == storagePrefix+"leader" {
-			continue // the write fence is not an object
-		}
 		path := filepath.Join(*recordTo, strings.TrimPrefix(key, storagePrefix)+".json")
 		var text bytes.Buffer
 		err := errors.Join(json.Indent(&text, value, "", "  "), os.MkdirAll(filepath.Dir(path), 0o755))

@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -44,5 +45,30 @@ func TestBatchReleaseThatTheCacheHasNot(t *testing.T) {
 		if (b != nil) != found {
 			t.Errorf("phase %s: found %t, want %t", phase, b != nil, found)
 		}
+	}
+}
+
+// A BatchRelease that has changed since it was observed is not deleted: it may have the plan of another release.
+func TestChangedBatchReleaseIsNotDeleted(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	server := cluster.Server{Reader: cluster.Reader{Client: s, Live: s}}
+	key := types.NamespacedName{Namespace: "default", Name: "web"}
+	observed, err := server.BatchRelease(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed, err := server.CommitBatchRelease(t.Context(), observed, rollouts.BatchReleaseStatus{Message: "another release"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.DeleteBatchRelease(t.Context(), observed); !cluster.IsConflict(err) {
+		t.Errorf("deleting the observed version: %v, want a conflict", err)
+	}
+	if err := server.DeleteBatchRelease(t.Context(), changed); err != nil {
+		t.Errorf("deleting the stored version: %v", err)
+	}
+	if b, err := server.BatchRelease(t.Context(), key); b != nil || err != nil {
+		t.Errorf("the BatchRelease is %v (%v), want none", b, err)
 	}
 }

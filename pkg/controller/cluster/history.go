@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -76,6 +77,11 @@ func (s Server) WriteHistory(ctx context.Context, p ReleaseObjects, f planner.Hi
 		}
 	}
 	if f.Status != nil {
+		if !made {
+			if err := s.checkHistoryUnchanged(h, f); err != nil {
+				return false, err
+			}
+		}
 		if err := s.updateHistoryStatus(ctx, h, p, f); err != nil {
 			return made, err
 		}
@@ -96,6 +102,16 @@ func (s Server) createHistory(ctx context.Context, p ReleaseObjects, release rol
 		return nil, ErrNamespaceTerminating
 	}
 	return h, nil
+}
+
+// checkHistoryUnchanged returns a conflict if the status must not replace the stored one.
+func (s Server) checkHistoryUnchanged(h *v1alpha1.RolloutHistory, f planner.HistoryEntry) error {
+	stored, err := convert[rollouts.RolloutHistory](h)
+	if err != nil || f.MayReplace(stored.Status) {
+		return err
+	}
+	s.WriteTracker.recordHistory(h.Name, stored.Status) // the next pass observes this status
+	return apierrors.NewConflict(rollouts.Resource("rollouthistories"), h.Name, errors.New("its status changed after the pass had read it"))
 }
 
 // updateHistoryStatus stores the status of a history, including the release's earlier decisions.

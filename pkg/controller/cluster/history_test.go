@@ -88,3 +88,36 @@ func TestHistoryHasEarlierDecisions(t *testing.T) {
 		t.Errorf("filed again: %+v", again)
 	}
 }
+
+// A former leader that wakes up does not replace the history that another leader has completed since, and its next
+// pass reads that history.
+func TestLateHistoryIsRefused(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	server := cluster.Server{Reader: cluster.Reader{Client: s, Live: s, WriteTracker: cluster.NewWriteTracker(newFakeClock())}}
+	end := metav1.NewTime(newFakeClock().Now())
+	release := rollouts.ReleaseRecord{Number: 1}
+	ro := &rollouts.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "uid"}}
+	ro.Status.Releases = []rollouts.ReleaseRecord{release}
+	aborted := &rollouts.RolloutHistoryStatus{Outcome: rollouts.ReleaseAborted}
+	completed := &rollouts.RolloutHistoryStatus{Outcome: rollouts.ReleaseSucceeded, EndTime: &end}
+	write := func(e planner.HistoryEntry) error {
+		e.Release = release
+		_, err := server.WriteHistory(t.Context(), cluster.ReleaseObjects{Rollout: ro}, e)
+		return err
+	}
+	for _, e := range []planner.HistoryEntry{{Status: aborted}, {Status: completed, Observed: aborted}} {
+		if err := write(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, observed := range map[string]*rollouts.RolloutHistoryStatus{"the earlier status": aborted, "nothing": nil} {
+		if err := write(planner.HistoryEntry{Status: aborted, Observed: observed}); !cluster.IsConflict(err) {
+			t.Errorf("a pass that has observed %s writes the history: %v, want a conflict", name, err)
+		}
+	}
+	histories, err := server.Histories(t.Context(), ro)
+	if err != nil || histories[1].EndTime == nil || histories[1].Outcome != rollouts.ReleaseSucceeded {
+		t.Errorf("the history is %+v (%v), want the completed one", histories[1], err)
+	}
+}

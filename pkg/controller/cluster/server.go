@@ -164,9 +164,10 @@ func (s Server) recordIfWritten(o client.Object, err error) error {
 	return err
 }
 
-// DeleteBatchRelease deletes the BatchRelease that was observed. The uid precondition protects a recreated one.
+// DeleteBatchRelease deletes the BatchRelease if it is still the one that was observed. A BatchRelease that was
+// created again, or that has got the plan of another release, stays.
 func (s Server) DeleteBatchRelease(ctx context.Context, b *rollouts.BatchRelease) error {
-	return ignoreNotFound(s.Delete(ctx, MetadataOf(b), client.Preconditions{UID: &b.UID}))
+	return ignoreNotFound(s.Delete(ctx, MetadataOf(b), client.Preconditions{UID: &b.UID, ResourceVersion: &b.ResourceVersion}))
 }
 
 // AddFinalizer adds a finalizer to an object of Weir's API group.

@@ -36,8 +36,6 @@ type Lease struct {
 	MaxAge time.Duration
 	// Clock must be monotonic, and must continue while the process is stopped.
 	Clock clock.PassiveClock
-	// Fence is raised when the lease is acquired, or renewed too late. It may be nil.
-	Fence Fence
 
 	mu        sync.Mutex
 	renewedAt time.Time
@@ -82,14 +80,6 @@ func (l *Lease) Update(ctx context.Context, record resourcelock.LeaderElectionRe
 	return l.writeRecord(ctx, record, func() error { return l.Interface.Update(ctx, record) })
 }
 
-// Fence prevents writes of former leaders.
-type Fence interface {
-	// Seen returns when the fence was last raised.
-	Seen(context.Context) (int64, error)
-	// Raise raises the fence, unless it was raised after seen.
-	Raise(ctx context.Context, seen int64) error
-}
-
 // writeRecord writes the record. The renewal counts from before the request, because other replicas
 // count from when they see the record.
 func (l *Lease) writeRecord(ctx context.Context, record resourcelock.LeaderElectionRecord, write func() error) error {
@@ -98,31 +88,11 @@ func (l *Lease) writeRecord(ctx context.Context, record resourcelock.LeaderElect
 		// The lease is being released: no write may follow, even if the release fails.
 		l.setRenewed(time.Time{})
 	}
-	if ours && l.Fence != nil && l.checkFresh() != nil {
-		// Another process may have acquired the lease and raised the fence since, even if this
-		// process has not released the lease.
-		write = l.takeAndRaiseFence(ctx, write)
-	}
 	err := write()
 	if err == nil && ours {
 		l.setRenewed(began)
 	}
 	return err
-}
-
-// takeAndRaiseFence returns a function that acquires the lease and then raises the fence. It fails
-// if another process has acquired the lease and raised the fence in between.
-func (l *Lease) takeAndRaiseFence(ctx context.Context, take func() error) func() error {
-	return func() error {
-		seen, err := l.Fence.Seen(ctx)
-		if err != nil {
-			return err
-		}
-		if err := take(); err != nil {
-			return err
-		}
-		return l.Fence.Raise(ctx, seen)
-	}
 }
 
 // WrapLost wraps the error of controllers that ended although their context had not. It wraps the

@@ -6,10 +6,8 @@ package lease_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 	"time"
 
@@ -52,67 +50,6 @@ func TestGuard(t *testing.T) {
 				t.Errorf("a read: %v", err)
 			}
 		})
-	}
-}
-
-// fence writes down what it is told.
-type fence struct {
-	said   []string
-	failed error
-}
-
-func (f *fence) Seen(context.Context) (int64, error) {
-	f.said = append(f.said, "seen")
-	return 7, nil
-}
-
-func (f *fence) Raise(_ context.Context, seen int64) error {
-	f.said = append(f.said, fmt.Sprintf("raised from %d", seen))
-	return f.failed
-}
-
-// TestFence checks that acquiring the lease raises the fence once, based on what was seen before.
-// If this fails, nothing is written, and the lease is acquired again. A process that was frozen for
-// too long raises the fence again, because another leader may have held and released the lease in
-// the meantime.
-func TestFence(t *testing.T) {
-	s := newStory(t, time.Second)
-	f := &fence{failed: errors.New("there is no etcd")}
-	s.lease.Fence = f
-	record := resourcelock.LeaderElectionRecord{HolderIdentity: "me"}
-	if err := s.lease.Create(t.Context(), record); !errors.Is(err, f.failed) {
-		t.Errorf("taken without the fence: %v", err)
-	}
-	if err := s.send(http.MethodPut); !errors.Is(err, lease.ErrStale) {
-		t.Errorf("a write without the fence: %v", err)
-	}
-	f.failed = nil
-	s.hold("me")
-	s.hold("me")
-	if err := s.send(http.MethodPut); err != nil {
-		t.Errorf("a write behind the fence: %v", err)
-	}
-	s.hold("")
-	s.hold("me")
-	s.later(time.Second)
-	s.hold("me") // in time
-	s.later(time.Second + 1)
-	if err := errors.Join(s.lease.Interface.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "other"}),
-		s.lease.Interface.Update(t.Context(), resourcelock.LeaderElectionRecord{})); err != nil {
-		t.Fatal(err)
-	}
-	f.failed = errors.New("another process has raised it")
-	if err := s.lease.Update(t.Context(), record); !errors.Is(err, f.failed) {
-		t.Errorf("taken back without the fence: %v", err)
-	}
-	if err := s.send(http.MethodPut); !errors.Is(err, lease.ErrStale) {
-		t.Errorf("a write after the lease was taken back without the fence: %v", err)
-	}
-	f.failed = nil
-	s.hold("me")
-	want := "seen, raised from 7" + strings.Repeat(", seen, raised from 7", 4)
-	if got := strings.Join(f.said, ", "); got != want {
-		t.Errorf("the fence was told %s, want %s", got, want)
 	}
 }
 

@@ -22,7 +22,7 @@ const leaseName = "weir-controller"
 // guardByLease creates the lock of the leader election. It changes the configuration so that writes
 // are refused unless the lease was renewed recently. Without leader election it returns no lock,
 // and writes are not limited.
-func guardByLease(ctx context.Context, config *rest.Config, o Options, fence lease.Fence) (*lease.Lease, error) {
+func guardByLease(ctx context.Context, config *rest.Config, o Options) (*lease.Lease, error) {
 	if !o.LeaderElect {
 		return nil, nil
 	}
@@ -36,7 +36,7 @@ func guardByLease(ctx context.Context, config *rest.Config, o Options, fence lea
 	if err != nil {
 		return nil, fmt.Errorf("making the lock of the lease: %w", err)
 	}
-	held := &lease.Lease{Interface: lock, MaxAge: renewDeadline, Clock: clock.RealClock{}, Fence: fence}
+	held := &lease.Lease{Interface: lock, MaxAge: renewDeadline, Clock: clock.RealClock{}}
 	// Start the expiry time of a former holder now instead of after all caches have synced. The
 	// election reads the lease again.
 	if _, _, err := held.Get(ctx); err != nil {

@@ -43,9 +43,9 @@ import (
 )
 
 // Run runs the controllers until the context ends. If the lease is lost, Run returns
-// lease.ErrLost. A new leader raises the fence, if there is one. Run may be called again in the
-// same process: goroutines of the earlier run cannot write, because their lease is stale.
-func Run(ctx context.Context, config *rest.Config, o Options, fence lease.Fence) error {
+// lease.ErrLost. Run may be called again in the same process: goroutines of the earlier run cannot
+// write, because their lease is stale.
+func Run(ctx context.Context, config *rest.Config, o Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	config = rest.CopyConfig(config)
@@ -53,7 +53,7 @@ func Run(ctx context.Context, config *rest.Config, o Options, fence lease.Fence)
 	// Disable client-side rate limiting: the server's priority and fairness limits requests.
 	config.QPS = -1
 	config.Wrap(withoutCompression)
-	held, err := guardByLease(ctx, config, o, fence)
+	held, err := guardByLease(ctx, config, o)
 	if err != nil {
 		return err
 	}
