@@ -17,11 +17,12 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	"github.com/weir-rollouts/weir/test/cluster"
@@ -130,8 +131,10 @@ func (b *bench) copyRollouts(ctx context.Context) error {
 		g.Go(func() error {
 			return waitUntil(ctx, func(ctx context.Context) (bool, error) {
 				err := b.client.Create(ctx, o.DeepCopy())
-				// kube-apiserver serves a new definition only after a moment.
-				return err == nil, client.IgnoreNotFound(err)
+				if apierrors.IsNotFound(err) || apimeta.IsNoMatchError(err) {
+					return false, nil // kube-apiserver serves a new definition only after a moment
+				}
+				return err == nil, err
 			})
 		})
 	}
