@@ -38,19 +38,19 @@ func (m *crowdMember) randomMove() {
 			m.allowStep(step)
 			m.sendVerb("jump", sentDecision{step: step}, fmt.Sprintf(`"step":%d`, step))
 		},
-		"abort":    func() { m.sendVerb("abort", sentDecision{}, "") },
-		"rollback": m.rollback,
-		"retry":    func() { m.sendVerb("retry", sentDecision{}, "") },
-		"pause":    func() { m.sendVerb("pause", sentDecision{}, "") },
-		"resume":   func() { m.sendVerb("resume", sentDecision{}, "") },
-		"freeze":   func() { m.retry(func() error { return m.patchRollout(`{"spec":{"strategy":{"paused":true}}}`) }) },
-		"thaw":     func() { m.retry(func() error { return m.patchRollout(`{"spec":{"strategy":{"paused":false}}}`) }) },
-		"disable":  func() { m.retry(func() error { return m.patchRollout(`{"spec":{"disabled":true}}`) }) },
-		"enable":   func() { m.retry(func() error { return m.patchRollout(`{"spec":{"disabled":false}}`) }) },
-		"delete":   m.recreateRollout,
-		"edit":     m.editPlan,
-		"label":    m.changeLabels,
-		"meddle": func() {
+		"abort":       func() { m.sendVerb("abort", sentDecision{}, "") },
+		"rollback":    m.rollback,
+		"retry":       func() { m.sendVerb("retry", sentDecision{}, "") },
+		"pause":       func() { m.sendVerb("pause", sentDecision{}, "") },
+		"resume":      func() { m.sendVerb("resume", sentDecision{}, "") },
+		"pause spec":  func() { m.retry(func() error { return m.patchRollout(`{"spec":{"strategy":{"paused":true}}}`) }) },
+		"resume spec": func() { m.retry(func() error { return m.patchRollout(`{"spec":{"strategy":{"paused":false}}}`) }) },
+		"disable":     func() { m.retry(func() error { return m.patchRollout(`{"spec":{"disabled":true}}`) }) },
+		"enable":      func() { m.retry(func() error { return m.patchRollout(`{"spec":{"disabled":false}}`) }) },
+		"delete":      m.recreateRollout,
+		"edit":        m.editPlan,
+		"label":       m.changeLabels,
+		"kubectl rollout": func() {
 			for _, verb := range []string{"resume", "undo", "restart"} {
 				m.runKubectlRollout(verb)
 			}
@@ -80,7 +80,7 @@ func (m *crowdMember) setVersion(version string) {
 	})
 }
 
-// patchRollout patches the Rollout if it exists.
+// patchRollout applies a merge patch to the Rollout.
 func (m *crowdMember) patchRollout(body string) error {
 	r := &v1beta1.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: m.namespace, Name: m.rollout}}
 	return testEnv.client.Patch(m.t.Context(), r, client.RawPatch(types.MergePatchType, []byte(body)))

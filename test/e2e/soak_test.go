@@ -181,14 +181,14 @@ func (s *soakUser) possibleMoves(r *v1beta1.Rollout) []string {
 	case r.Status.Phase == v1beta1.PhaseHealthy:
 		return []string{"release", "release", "release", "release bad", "scale"}
 	case reason(r) == "Aborted":
-		return []string{"release", "release", "cancel", "scale", "to zero and back", "meddle"}
+		return []string{"release", "release", "cancel", "scale", "to zero and back", "kubectl rollout"}
 	case reason(r) == "Paused":
 		return []string{"resume", "resume", "abort", "scale"}
 	case r.Status.Canary.State == "StepUpgrade":
 		return []string{"abort", "abort", "release", "cancel"}
 	default:
 		return []string{"promote", "promote", "promote", "promote", "promote", "promote all", "abort", "abort", "release",
-			"release bad", "cancel", "pause", "scale", "to zero and back", "meddle"}
+			"release bad", "cancel", "pause", "scale", "to zero and back", "kubectl rollout"}
 	}
 }
 
@@ -221,7 +221,7 @@ func (s *soakUser) doMove(move string, r *v1beta1.Rollout) {
 		"resume":           func() { s.retry(func() error { return s.setPaused(false) }) },
 		"scale":            func() { s.scaleAndAwait(int32(3 + s.random.IntN(7))) },
 		"to zero and back": s.toZeroAndBack,
-		"meddle": func() {
+		"kubectl rollout": func() {
 			testEnv.admin.kubectl(s.app, "rollout", "resume", "deployment/web")
 			testEnv.admin.kubectl(s.app, "rollout", "undo", "deployment/web")
 		},
