@@ -72,17 +72,17 @@ func (l *Lease) recordAge(raw []byte) time.Duration {
 
 // Create acquires a lease that does not exist yet.
 func (l *Lease) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	return l.writeRecord(ctx, record, func() error { return l.Interface.Create(ctx, record) })
+	return l.writeRecord(record, func() error { return l.Interface.Create(ctx, record) })
 }
 
 // Update acquires, renews or releases the lease.
 func (l *Lease) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	return l.writeRecord(ctx, record, func() error { return l.Interface.Update(ctx, record) })
+	return l.writeRecord(record, func() error { return l.Interface.Update(ctx, record) })
 }
 
 // writeRecord writes the record. The renewal counts from before the request, because other replicas
 // count from when they see the record.
-func (l *Lease) writeRecord(ctx context.Context, record resourcelock.LeaderElectionRecord, write func() error) error {
+func (l *Lease) writeRecord(record resourcelock.LeaderElectionRecord, write func() error) error {
 	began, ours := l.Clock.Now(), record.HolderIdentity == l.Identity()
 	if !ours {
 		// The lease is being released: no write may follow, even if the release fails.
