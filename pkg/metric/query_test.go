@@ -209,7 +209,7 @@ func TestUserRefused(t *testing.T) {
 	}{
 		{`m{pod=~"$pod"}`, nil, "total: $pod has no value; known are $namespace, $pods, $service, $window, $workload"},
 		{`m{a="$a"}`, map[string]string{"a": `"} or vector(0)`}, `total: args.a: "\"} or vector(0)" has a character that is none of A-Z a-z 0-9 _ . : / -`},
-		{`m`, map[string]string{"pods": ".."}, "total: args.pods: $pods is the one of the release; choose another name"},
+		{`m`, map[string]string{"pods": ".."}, "total: args.pods: $pods is a variable of the release; choose another name"},
 		{`sum(m)`, nil, `total: name one counter, as checkouts_total{pod=~"$pods"}; its increments are taken for you`},
 		{`m{a="b"} or x`, nil, `total: name one counter, as checkouts_total{pod=~"$pods"}; its increments are taken for you`},
 		{`m{a="b\"} or x"}, 0)`, nil, `total: name one counter, as checkouts_total{pod=~"$pods"}; its increments are taken for you`},

@@ -91,7 +91,7 @@ func fillPlaceholders(text, version string, args map[string]string, rel Release,
 			return "", fmt.Errorf("args.%s: %q has a character that is none of A-Z a-z 0-9 _ . : / -", name, value)
 		}
 		if _, ok := values[name]; ok {
-			return "", fmt.Errorf("args.%s: $%s is the one of the release; choose another name", name, name)
+			return "", fmt.Errorf("args.%s: $%s is a variable of the release; choose another name", name, name)
 		}
 		values[name] = value
 	}

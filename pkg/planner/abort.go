@@ -127,9 +127,11 @@ func moveBackToStable(d *draft) (done bool) {
 	traffic := remainingTrafficToStable(d.facts)
 	applyRemainingTraffic(d, traffic)
 	trafficRemains := !traffic.isDone()
-	if trafficRemains && !d.replacesPods() && !stableWaitsForUpdatePods(d.facts) {
-		// Stable has its own pods, so it would gain nothing if update pods were removed before their traffic.
-		if d.isAborted() && traffic.waits && traffic.action == nil && updateShare(d.facts) > 0 {
+	// In the canary and blue-green style, stable has its own pods and would gain nothing from the removal of update
+	// pods. So the traffic moves first. In the partition style both move together.
+	trafficFirst := !d.replacesPods() && !stableWaitsForUpdatePods(d.facts)
+	if trafficRemains && trafficFirst {
+		if d.isAbortingOrAborted() && traffic.waits && traffic.action == nil && updateShare(d.facts) > 0 {
 			d.status.Message = AbortingMessage + ": pods of the stable revision are not ready yet, and requests go to the update revision until they are"
 		}
 		return false
@@ -137,7 +139,7 @@ func moveBackToStable(d *draft) (done bool) {
 	pods := remainingPodsToStable(d.facts, trafficRemains)
 	d.applyRemaining(pods)
 	done = !trafficRemains && pods.isDone()
-	if !done && d.isAborted() {
+	if !done && d.isAbortingOrAborted() {
 		if setTeardownMessage(d, AbortingMessage); d.status.Message == AbortingMessage {
 			d.status.Message += abortWaitReason(d.facts, len(d.actions) > 0, trafficRemains)
 		}

@@ -19,7 +19,7 @@ import (
 // the abort, because it waits for the end of the release that is aborted.
 func recordAbortedRevision(d *draft) {
 	p := d.status.Active()
-	if p == nil || d.w == nil || !d.isAborted() || p.AbortedRevision != "" {
+	if p == nil || d.w == nil || !d.isAbortingOrAborted() || p.AbortedRevision != "" {
 		return
 	}
 	p.AbortedRevision, p.AbortedTemplate = d.w.UpdateRevision, d.w.UpdateTemplate
@@ -57,7 +57,7 @@ func IsRestoringAborted(r *rollouts.Rollout) bool {
 // aborted release.
 func abortTargetsTemplate(f facts) bool {
 	p := f.progress()
-	return f.isAborted() && superseded(f) && f.w.HasTemplateOf(Revision{p.AbortedRevision, p.AbortedTemplate})
+	return f.isAbortingOrAborted() && superseded(f) && f.w.HasTemplateOf(Revision{p.AbortedRevision, p.AbortedTemplate})
 }
 
 // carryAbortOver closes the aborted release and starts an aborted release of the template that supersedes

@@ -209,7 +209,7 @@ func storeAnalysis(d *draft) {
 	case d.status.Phase != rollouts.PhaseProgressing, d.isDoing(rollouts.ActivityInitializing), !analysisMatchesRelease(a, *d.progress()):
 		d.status.Analysis = nil
 		return
-	case d.isAborted():
+	case d.isAbortingOrAborted():
 		return
 	}
 	a.Checks = slices.DeleteFunc(a.Checks, func(c rollouts.CheckStatus) bool { return !planHasCheck(d.facts, c.Name) })

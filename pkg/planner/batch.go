@@ -88,19 +88,19 @@ func (UpdateExtraStatus) effect()   {}
 func (LabelPods) effect()           {}
 func (StoreBatchStatus) effect()    {}
 
-func (DeleteExtraWorkload) String() string { return "discard extra workload" }
+func (DeleteExtraWorkload) String() string { return "delete extra Deployment" }
 func (EnableScalers) String() string       { return "enable autoscalers" }
-func (RestoreStrategy) String() string     { return "rest workload" }
-func (StoreBatchStatus) String() string    { return "judge batch" }
-func (UpdateExtraStatus) String() string   { return "tell of pods on workload" }
+func (RestoreStrategy) String() string     { return "restore owner's strategy" }
+func (StoreBatchStatus) String() string    { return "store batch status" }
+func (UpdateExtraStatus) String() string   { return "publish pod counts on workload" }
 func (m LabelPods) String() string {
 	return fmt.Sprintf("label %d pods with their batch", len(m.Labels))
 }
 func (d SetTarget) String() string {
 	if d.Abort {
-		return "drive workload back, keeping " + d.Partition.String()
+		return "return workload to stable, keeping " + d.Partition.String()
 	}
-	return "drive workload to " + d.Partition.String()
+	return "set target of workload: " + d.Partition.String()
 }
 
 // PodLabel has the labels that a pod gets.

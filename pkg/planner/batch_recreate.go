@@ -18,7 +18,7 @@ const EventBatchRecreated = "BatchReleaseMadeAgain"
 // changed, another case of Decide creates the BatchRelease with the new plan. Only a blue-green release
 // recreates the BatchRelease first: it refuses another template only while a BatchRelease exists.
 func batchGone(f facts) bool {
-	if f.Batch != nil || f.isAborted() || f.isEnding() || !HoldsWorkload(f.Rollout) || planChanged(f) {
+	if f.Batch != nil || f.isAbortingOrAborted() || f.isEnding() || !HoldsWorkload(f.Rollout) || planChanged(f) {
 		return false
 	}
 	if superseded(f) && f.style != rollouts.StyleBlueGreen {

@@ -77,7 +77,7 @@ func TestOrderOfWrites(t *testing.T) {
 		},
 		"the next batch begins with its target": {
 			o:    edit(releaseAtStep(rollouts.StepUpgrade, 2, 1, 2, 2), func(o *planner.Input) { o.BatchInput.Release.Status.BatchState = rollouts.BatchReady }),
-			then: "batch 1: 5, drive workload to 5", state: rollouts.StepUpgrade,
+			then: "batch 1: 5, set target of workload: 5", state: rollouts.StepUpgrade,
 		},
 		"the next batch waits until clients could observe the ready batch": {
 			o: releaseAtStep(rollouts.StepUpgrade, 2, 1, 2, 2), first: "judge batch", state: rollouts.StepUpgrade,
@@ -86,7 +86,7 @@ func TestOrderOfWrites(t *testing.T) {
 			o: edit(releaseAtStep(rollouts.StepUpgrade, 1, 1, 2, 2), func(o *planner.Input) {
 				o.Rollout.Status.SetActivity(rollouts.ActivityAborting, "", metav1.NewTime(now))
 			}),
-			then: "bring stable back, drive workload back, keeping 0", state: rollouts.StepUpgrade,
+			then: "batch: bring stable pods back, return workload to stable, keeping 0", state: rollouts.StepUpgrade,
 		},
 		"a new batch is not reported before it has a UID": {
 			o:    edit(releaseAtStep(rollouts.StepUpgrade, 1, 1, 2, 0), func(o *planner.Input) { o.BatchInput.Release = nil }),
@@ -147,10 +147,10 @@ func TestSizes(t *testing.T) {
 		then        string
 		follow      string
 	}{
-		"a batch in progress": {step: 1, ready: 1, follow: "size replicasets: bring update up"},
+		"a batch in progress": {step: 1, ready: 1, follow: "scale ReplicaSets: bring update up"},
 		"the next batch": {
 			step: 2, ready: 2, with: func(o *planner.Input) { o.BatchInput.Release.Status.BatchState = rollouts.BatchReady },
-			then: "batch 1: 5, drive workload to 5, size replicasets: bring update up",
+			then: "batch 1: 5, set target of workload: 5, scale ReplicaSets: bring update up",
 		},
 		"a new batch":              {step: 1, with: func(o *planner.Input) { o.BatchInput.Release = nil }, then: "batch 0: 2"},
 		"sizes of another Rollout": {step: 1, ready: 1, with: func(o *planner.Input) { o.ReplicaSets = nil }},

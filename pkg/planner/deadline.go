@@ -154,7 +154,7 @@ func currentProgressMark(f facts) int32 {
 	switch {
 	case w == nil:
 		return 0
-	case f.isAborted():
+	case f.isAbortingOrAborted():
 		return w.StableReadyReplicas - w.UpdatedReplicas - w.SupersededReplicas
 	case f.status.Phase != rollouts.PhaseProgressing, f.isEnding():
 		return w.LiveReadyReplicas - w.StableReplicas

@@ -118,7 +118,7 @@ var cases = []caseRow{
 	// The release goes back, or another template takes its place.
 	{CaseRolledBack, rolledBack, startCancellation},
 	{CaseAbortSuperseded, supersededWhenAborted, supersede},
-	{CaseAborted, facts.isAborted, abort},
+	{CaseAborted, facts.isAbortingOrAborted, abort},
 	{CaseStableEdited, hasEditedStable, stallStableEdited},
 	{CaseBatchGone, batchGone, recreateBatchRelease},
 	{CaseRefused, templateRefused, refuseTemplate},
@@ -206,7 +206,7 @@ func notAdopted(f facts) bool {
 }
 
 func stillAborted(f facts) bool {
-	return notAdopted(f) && f.w.Held && f.w.Labelled && f.isAborted() && f.hasReleasedTemplate()
+	return notAdopted(f) && f.w.Held && f.w.Labelled && f.isAbortingOrAborted() && f.hasReleasedTemplate()
 }
 
 func rolledBack(f facts) bool {
@@ -218,7 +218,7 @@ func rolledBack(f facts) bool {
 // restored at once.
 func returnsInBatches(f facts) bool {
 	started := f.hasReleasedTemplate() || f.isDoing(rollouts.ActivityInRolling, rollouts.ActivityPaused)
-	return (backInBatches(f) && started || releasesStableAgain(f)) && !f.isAborted()
+	return (backInBatches(f) && started || releasesStableAgain(f)) && !f.isAbortingOrAborted()
 }
 
 // releasesStableAgain reports whether the current release is about the stable revision itself, under another
@@ -258,14 +258,14 @@ func superseded(f facts) bool { return f.w.Held && !f.w.HasStableTemplate && !f.
 // second one. An abort without a stable revision never ends, so nothing waits for it.
 func supersededWhenAborted(f facts) bool {
 	mayStart := f.isDoing(rollouts.ActivityAborted) || f.style != rollouts.StyleBlueGreen || f.w.StableRevisionGone
-	return f.isAborted() && mayStart && superseded(f)
+	return f.isAbortingOrAborted() && mayStart && superseded(f)
 }
 
 // templateRefused reports whether another template was set while a blue-green release has pods of two
 // revisions, so that there is no room for a third. If the old pods are being deleted, the template waits
 // instead.
 func templateRefused(f facts) bool {
-	return f.style == rollouts.StyleBlueGreen && f.Batch != nil && superseded(f) && !f.isEnding() && !f.isAborted()
+	return f.style == rollouts.StyleBlueGreen && f.Batch != nil && superseded(f) && !f.isEnding() && !f.isAbortingOrAborted()
 }
 
 // supersededWhenEnding reports whether the template changed between the last step and the restore of the

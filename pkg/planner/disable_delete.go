@@ -36,7 +36,7 @@ func disableRollout(d *draft) {
 	d.status.WorkloadUID = ""
 	d.status.Message = "Rollout is disabled"
 	switch {
-	case !d.isAborted():
+	case !d.isAbortingOrAborted():
 		setAtRest(d, d.status.Message)
 	case d.isDoing(rollouts.ActivityAborting):
 		// The abort is kept in the status. Otherwise the aborted template would be released when the Rollout is
@@ -90,10 +90,10 @@ func tearDownRollout(d *draft) (done bool) {
 			carryAbortOver(d)
 		}
 		return false
-	case d.isAborted() && revisionUnknown(d.facts):
+	case d.isAbortingOrAborted() && revisionUnknown(d.facts):
 		requeueWorkload(d) // without its revision, it is not known whether the template is the aborted one
 		return false
-	case d.isAborted() && (d.hasReleasedTemplate() || d.style == rollouts.StyleBlueGreen) && !d.w.HasStableTemplate:
+	case d.isAbortingOrAborted() && (d.hasReleasedTemplate() || d.style == rollouts.StyleBlueGreen) && !d.w.HasStableTemplate:
 		return continueAbort(d) && restoreWorkloadPaused(d)
 	default:
 		return runTeardown(d, disableTeardown, restorePlan(d.facts, rollouts.Immediate, Revision{}, false))

@@ -14,8 +14,9 @@
 // Decide finds the first case that applies (decide.go). A case may continue with another case in the same
 // write. The case "in progress" takes the release through the stages of a step (step.go): each stage has
 // gates that must pass (gate.go) and targets that it changes in the cluster (traffic.go). The end of a
-// release, an abort and a deletion run through the rows of a teardown (teardown.go). Afterwards,
-// projections complete the status: conditions, record, deadline and others.
+// release and a deletion run through the rows of a teardown (teardown.go). An abort moves traffic and pods
+// back to the stable revision (abort.go, moveBackToStable). Afterwards, projections complete the status:
+// conditions, record, deadline and others.
 //
 // A decision has an action as long as the cluster differs from what the decision wants, and a stage ends
 // when the observed cluster agrees. So a pass that only waits has no actions and writes nothing, and

@@ -96,21 +96,21 @@ func (RemoveFinalizer) effect()     {}
 
 func (LabelWorkload) String() string      { return "label workload" }
 func (UnlabelWorkload) String() string    { return "unlabel workload" }
-func (AddToIndex) String() string         { return "index workload" }
-func (RemoveFromIndex) String() string    { return "take workload out of the index" }
+func (AddToIndex) String() string         { return "add workload to index" }
+func (RemoveFromIndex) String() string    { return "remove workload from index" }
 func (HoldWorkload) String() string       { return "hold workload" }
-func (ApplyPendingEdit) String() string   { return "take up the owner's edit" }
-func (DeleteBatchRelease) String() string { return "release batch" }
-func (SetStableTemplate) String() string  { return "set the stable template" }
-func (RepairRecords) String() string      { return "put the records on the workload right" }
+func (ApplyPendingEdit) String() string   { return "apply the pending edit" }
+func (DeleteBatchRelease) String() string { return "delete BatchRelease" }
+func (SetStableTemplate) String() string  { return "set stable template" }
+func (RepairRecords) String() string      { return "repair records on workload" }
 func (UnpinService) String() string       { return "unpin service" }
-func (RemoveRoute) String() string        { return "unroute" }
+func (RemoveRoute) String() string        { return "remove route" }
 func (RemoveCanaryService) String() string {
 	return "remove canary service"
 }
-func (RemoveFinalizer) String() string    { return "drop finalizer" }
+func (RemoveFinalizer) String() string    { return "remove finalizer" }
 func (p PinService) String() string       { return "pin service to " + p.Revision }
-func (a SetCanaryService) String() string { return "serve canary service from " + a.Revision }
+func (a SetCanaryService) String() string { return "point canary service to " + a.Revision }
 
 func (a RestoreWorkload) String() string {
 	if a.KeepPaused {
@@ -122,9 +122,9 @@ func (a RestoreWorkload) String() string {
 func (a RunBatch) String() string {
 	switch {
 	case a.Plan.BatchPartition == nil:
-		return "give workload back"
+		return "batch: restore workload"
 	case a.Plan.Abort:
-		return "bring stable back"
+		return "batch: bring stable pods back"
 	default:
 		i := *a.Plan.BatchPartition
 		return fmt.Sprintf("batch %d: %s", i, batchSize(a.Plan, i))
@@ -150,7 +150,7 @@ type ScaleReplicaSets struct {
 }
 
 func (ScaleReplicaSets) effect()          {}
-func (a ScaleReplicaSets) String() string { return "size replicasets: " + a.Scale.Rule }
+func (a ScaleReplicaSets) String() string { return "scale ReplicaSets: " + a.Scale.Rule }
 
 // AddRoutingFinalizer adds Weir's finalizer to a TrafficRouting, which keeps it until its routes are removed.
 type AddRoutingFinalizer struct{}
@@ -160,7 +160,7 @@ type RemoveStaleReference struct{ Rollout string }
 
 func (AddRoutingFinalizer) effect()        {}
 func (RemoveStaleReference) effect()       {}
-func (AddRoutingFinalizer) String() string { return "guard traffic routing" }
+func (AddRoutingFinalizer) String() string { return "add finalizer to TrafficRouting" }
 func (a RemoveStaleReference) String() string {
-	return "take off the finalizer of rollout/" + a.Rollout + ", which is gone"
+	return "remove finalizer of deleted rollout/" + a.Rollout
 }

@@ -160,8 +160,8 @@ func (f facts) isDoing(activities ...rollouts.Activity) bool {
 
 func (f facts) isHealthy() bool { return f.status.Phase == rollouts.PhaseHealthy }
 
-// isAborted reports whether the release is aborted. Traffic and pods may still be on their way back.
-func (f facts) isAborted() bool {
+// isAbortingOrAborted reports whether the release is aborted. Traffic and pods may still be on their way back.
+func (f facts) isAbortingOrAborted() bool {
 	return f.isDoing(rollouts.ActivityAborting, rollouts.ActivityAborted)
 }
 

@@ -185,7 +185,7 @@ type PodFacts struct {
 	// LiveReadyReplicas counts the ready pods of LiveRevision.
 	LiveReadyReplicas int32
 	// SupersededReplicas is the part of StableReplicas that belongs to revisions other than the
-	// stable one. A release that was superseded left them.
+	// stable one. When a third template is set, the pods of the current release count here, too.
 	SupersededReplicas int32
 	// SupersededKept is the part of SupersededReplicas that returns to the stable revision only after
 	// all pods of the update revision have.

@@ -90,7 +90,7 @@ func adoptionWaitReason(f facts) string {
 // workload whose template is not fully released. Weir has to hold such a workload: otherwise, a user
 // who resumes it would release the template without any step.
 func foundStopped(f facts) bool {
-	return !f.w.Held && f.w.Paused && f.w.NativeUpdateRunning && (f.stored().UpdateRevision == "" || f.isAborted())
+	return !f.w.Held && f.w.Paused && f.w.NativeUpdateRunning && (f.stored().UpdateRevision == "" || f.isAbortingOrAborted())
 }
 
 // foundMidRelease reports whether the workload of a new Rollout is in the middle of a release that
@@ -104,7 +104,7 @@ func foundMidRelease(f facts) bool {
 // has requested its start yet. An aborted release is not paused.
 func holdFoundWorkload(d *draft) {
 	d.act(HoldWorkload{})
-	if p := d.progress(); !d.isAborted() && !p.Paused {
+	if p := d.progress(); !d.isAbortingOrAborted() && !p.Paused {
 		p.Paused = true
 		d.warn("ReleasePaused", "the workload was stopped and not fully released when the Rollout took it over, so that its release is paused: resume starts it at step 1, abort or rollback takes it back")
 	}

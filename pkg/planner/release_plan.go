@@ -52,7 +52,8 @@ func BatchesOf(release *rollouts.Release) []rollouts.Batch {
 }
 
 // restorePlan returns the plan that returns the workload to its native controller. The plan applies only while
-// the workload has the template of the revision. The empty revision stands for any template.
+// the workload has the template of the revision. The empty revision stands for any template. In this plan Abort
+// means that the workload stays paused.
 func restorePlan(f facts, policy rollouts.FinalizingPolicy, revision Revision, keepPaused bool) rollouts.ReleasePlan {
 	p := f.progress()
 	plan := rollouts.ReleasePlan{RollingStyle: f.style, RolloutID: p.ObservedRolloutID}

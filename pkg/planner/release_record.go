@@ -103,7 +103,7 @@ func updateRecord(d *draft) {
 		r.Kept = true // written only together with another change of the record
 	}
 	switch {
-	case d.isAborted():
+	case d.isAbortingOrAborted():
 		r.Outcome = rollouts.ReleaseAborted
 	case d.status.Phase == rollouts.PhaseProgressing && !d.isEnding():
 		r.Outcome = "" // an aborted release was retried

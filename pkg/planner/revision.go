@@ -18,7 +18,7 @@ type Revision struct {
 
 // HasTemplateOf reports whether the workload's template to release is that of the revision. It compares
 // digests. It compares names only if one of the digests is unknown, as in a status of an
-// earlier version of Weir, before bindTemplate has added the digest.
+// earlier version of Weir, before addMissingDigest has added the digest.
 func (w *Workload) HasTemplateOf(r Revision) bool {
 	if r.Template != "" && w.UpdateTemplate != "" {
 		return r.Template == w.UpdateTemplate

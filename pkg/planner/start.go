@@ -117,7 +117,8 @@ func startRollback(d *draft) {
 }
 
 // supersede replaces the current release by the release of a newer template. It first returns all traffic
-// to the stable revision.
+// to the stable revision. Unlike an abort, it removes the route at once, as OpenKruise does, and not as stable
+// pods become ready: the newer template usually repairs what the users of the current version suffer from.
 func supersede(d *draft) {
 	if d.isEnding() {
 		if converged := convergePods(d); !converged {

@@ -118,7 +118,9 @@ func remainingTeardown(f facts, rows []rollouts.FinalisingStep, last rollouts.Re
 	for i, row := range rows {
 		check := teardownRows[row]
 		left := check.check(f, last)
-		if left.isDone() && check.network && slices.Index(rows, f.progress().FinalisingStep) <= i {
+		// A stored step that is not in rows belongs to another teardown, so it has passed no row of this one.
+		passed := slices.Index(rows, f.progress().FinalisingStep) > i
+		if left.isDone() && check.network && !passed {
 			left.settles = graceRemaining(f)
 		}
 		if left.row = row; !left.isDone() {

@@ -40,17 +40,24 @@ const (
 // FinalisingStep is the position in a teardown.
 type FinalisingStep string
 
-// Steps of teardowns; the wire spells them so.
+// Steps of teardowns. The strings are those of OpenKruise.
 const (
-	FinalisingRouteToNew      FinalisingStep = "FinalisingStepRouteTrafficToNew"
-	FinalisingRouteToStable   FinalisingStep = "FinalisingStepRouteTrafficToStable"
-	FinalisingRestoreService  FinalisingStep = "RestoreStableService"
-	FinalisingRemoveCanary    FinalisingStep = "RemoveCanaryService"
-	FinalisingResumeWorkload  FinalisingStep = "ResumeWorkload"
+	// FinalisingRouteToNew routes all requests to the new version.
+	FinalisingRouteToNew FinalisingStep = "FinalisingStepRouteTrafficToNew"
+	// FinalisingRouteToStable removes the route, so that all requests go to the stable Service, whichever pods it selects.
+	FinalisingRouteToStable FinalisingStep = "FinalisingStepRouteTrafficToStable"
+	// FinalisingRestoreService unpins the stable Service, so that it selects the pods of every revision.
+	FinalisingRestoreService FinalisingStep = "RestoreStableService"
+	// FinalisingRemoveCanary deletes the canary Service.
+	FinalisingRemoveCanary FinalisingStep = "RemoveCanaryService"
+	// FinalisingResumeWorkload returns the workload to its native controller.
+	FinalisingResumeWorkload FinalisingStep = "ResumeWorkload"
+	// FinalisingReleaseWorkload deletes the BatchRelease.
 	FinalisingReleaseWorkload FinalisingStep = "ReleaseWorkloadControl"
-	// FinalisingReleaseRouting is Weir's own: a TrafficRouting is let go of.
+	// FinalisingReleaseRouting unlinks the TrafficRouting. OpenKruise does not have this step.
 	FinalisingReleaseRouting FinalisingStep = "ReleaseTrafficRouting"
-	FinalisingEnd            FinalisingStep = "END"
+	// FinalisingEnd is the end of a teardown.
+	FinalisingEnd FinalisingStep = "END"
 )
 
 // BatchState is the state of a BatchRelease's current batch.

@@ -71,7 +71,7 @@ func TestUnserved(t *testing.T) {
 		for what, err := range map[string]error{
 			"read":           read,
 			"delete":         s.DeleteBatchRelease(t.Context(), &rollouts.BatchRelease{ObjectMeta: about}),
-			"drop finalizer": s.RemoveFinalizer(t.Context(), &rollouts.BatchRelease{ObjectMeta: about}, rollouts.FinalizerBatchRelease),
+			"remove finalizer": s.RemoveFinalizer(t.Context(), &rollouts.BatchRelease{ObjectMeta: about}, rollouts.FinalizerBatchRelease),
 		} {
 			if (err != nil) != tc.fails {
 				t.Errorf("%s: %s: %v", name, what, err)

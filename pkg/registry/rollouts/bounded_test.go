@@ -124,7 +124,7 @@ func manifestSpec(name string) string {
 func (a answer) tooLarge(t *testing.T, field string) {
 	t.Helper()
 	a.must(t, http.StatusUnprocessableEntity)
-	if m := a.status().Message; !strings.Contains(m, field+": Too long: the object may take 512 KiB") {
+	if m := a.status().Message; !strings.Contains(m, field+": Too long: an object may have 512 KiB") {
 		t.Errorf("the answer should name %s: %.400s", field, m)
 	}
 }

@@ -137,7 +137,7 @@ func TestTextIsText(t *testing.T) {
 	for _, text := range []string{"a\x1b[31mb", "a\r\nb", "a\tb", "a\u202eb", "a\u2066b", "a\u200fb", "a\u2028b", "a\u0000b", "a\u200bb", "a\u009bb"} {
 		for _, field := range []string{"reason", "requestID"} {
 			a := verb(t, alice, v1beta1Path, ns, "promote", string(encode(t, map[string]string{field: text}))).must(t, http.StatusUnprocessableEntity)
-			if m := a.status().Message; !strings.Contains(m, field+": Invalid value") || !strings.Contains(m, "leave out U+") {
+			if m := a.status().Message; !strings.Contains(m, field+": Invalid value") || !strings.Contains(m, "remove U+") {
 				t.Errorf("%q as %s is told %q", text, field, m)
 			}
 		}

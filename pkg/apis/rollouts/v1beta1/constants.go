@@ -38,7 +38,7 @@ const (
 // FinalisingStep is the position in a teardown.
 type FinalisingStep string
 
-// Steps of teardowns; the wire spells them so.
+// Steps of teardowns. The strings are those of OpenKruise.
 const (
 	FinalisingRouteToStable   FinalisingStep = "FinalisingStepRouteTrafficToStable"
 	FinalisingRestoreService  FinalisingStep = "RestoreStableService"

@@ -48,7 +48,7 @@ func ValidateSize(w, old *Weighed) field.ErrorList {
 		return nil
 	}
 	return field.ErrorList{{Type: field.ErrorTypeTooLong, Field: now.largest.String(), Detail: fmt.Sprintf(
-		"the object may have %d KiB and would have %d: make this field smaller, which is the largest", maxObject>>10, (now.total+1023)>>10)}}
+		"an object may have %d KiB, and this one would have %d KiB; make this field smaller, because it is the largest", maxObject>>10, (now.total+1023)>>10)}}
 }
 
 // validateKeys validates the number of annotations and labels. A stored object above the limit can
