@@ -83,10 +83,11 @@ func reportMissedDeadline(d *draft, deadline time.Duration, p *rollouts.Progress
 		return
 	}
 	message := fmt.Sprintf("no progress at %s since %s, for longer than %d seconds: %s; %s", stalledObject(d.facts),
-		p.LastProgressTime.UTC().Format(time.RFC3339), int(deadline.Seconds()), stallReason(d.facts), stallHelp(d.facts))
+		p.LastProgressTime.UTC().Format(time.RFC3339), int(deadline.Seconds()), awaitedProgress(d.facts), stallHelp(d.facts))
 	if !d.isStalledFor(rollouts.StalledDeadline) {
 		d.warn(string(rollouts.StalledDeadline), message)
 	}
+	// Not stall, because status.message keeps saying what the step does.
 	d.setCondition(rollouts.ConditionStalled, metav1.ConditionTrue, string(rollouts.StalledDeadline), message)
 }
 
@@ -174,8 +175,8 @@ func stalledObject(f facts) string {
 	return "the workload"
 }
 
-// stallReason returns what the release waits for, with the numbers of ready pods in StepUpgrade.
-func stallReason(f facts) string {
+// awaitedProgress returns what the release waits for, with the numbers of ready pods in StepUpgrade.
+func awaitedProgress(f facts) string {
 	message := strings.TrimSuffix(f.status.Message, ".")
 	p, w := f.progress(), f.w
 	if w == nil || f.activity() != rollouts.ActivityInRolling || p.State != rollouts.StepUpgrade || isSuperseding(f) {

@@ -53,9 +53,9 @@ type Gate struct {
 	Judge func(facts, *rollouts.Step) Verdict
 }
 
-// gates are the gates of a paused step. An approval skips all of them, because the verb promote sets the state
-// StepReady. A new policy needs a row in this list or in approvedGates, a fact in Input and a story in the
-// tests.
+// gates are the gates of a step in StepPaused. An approval skips all of them, because the verb promote sets the
+// state StepReady. A gate that must also hold after an approval needs a row in both lists: this one keeps an
+// unapproved step in StepPaused, and approvedGates keeps an approved step in StepReady.
 var gates = []Gate{
 	{"approval", judgeApproval},
 	{"pause", judgePause},
@@ -64,8 +64,8 @@ var gates = []Gate{
 	{"pods", judgePodCrashes},
 }
 
-// approvedGates are the gates of an approved step. There are none, because no policy is stronger than an
-// approval.
+// approvedGates are the gates of a step in StepReady. There are none yet. While the list has a row, a verb never
+// enters the next step in its own write (continuesWithoutObservation).
 var approvedGates []Gate
 
 var passVerdict = Verdict{Result: ResultPass}

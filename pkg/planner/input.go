@@ -133,7 +133,8 @@ type HoldFacts struct {
 	Target *Target
 	// TargetApplied reports whether everything that Target implies is written.
 	TargetApplied bool
-	// ExtraStatusStale reports whether the annotation that publishes pod counts is out of date.
+	// ExtraStatusStale reports whether the annotation that publishes pod counts, or the record of the
+	// last target, is out of date.
 	ExtraStatusStale bool
 	// LastRequeueAnnotation is the time in the annotation with which RequeueWorkload last asked the
 	// native controller to reconcile the workload.

@@ -15,7 +15,6 @@ import (
 func adopt(d *draft) {
 	d.status.Phase = rollouts.PhaseInitial
 	d.status.RemoveCondition(rollouts.ConditionStalled)
-	d.progress()
 	d.status.Message = "Rollout is adopting the workload"
 	if !d.w.Labelled {
 		d.act(LabelWorkload{})
@@ -203,7 +202,6 @@ func recordCompleted(d *draft) {
 // setUnsupported sets the condition Stalled with the reason why the workload cannot be released.
 func setUnsupported(d *draft) {
 	d.status.Phase = rollouts.PhaseInitial
-	d.progress()
 	d.stall(rollouts.StalledUnsupported, unsupportedReason(d.facts))
 }
 

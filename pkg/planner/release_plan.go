@@ -30,9 +30,9 @@ func planForStep(f facts, step int32) rollouts.ReleasePlan {
 	}
 	plan.Batches = BatchesOf(f.release)
 	if f.progress().FullyPromoted && noPodsServe(f) {
-		// The native controller scales the first ReplicaSet that has a pod to the whole size of the
-		// workload, so no step can limit it. Therefore, no pod is created until a user promotes the
-		// release with full: true.
+		// No pod serves, so the native controller would scale the first ReplicaSet that has a pod to the whole
+		// size of the workload. No step could limit that, so no pod was created until a user has now promoted the
+		// release with full: true. Every batch is all pods.
 		for i := range plan.Batches {
 			plan.Batches[i].CanaryReplicas = allPods
 		}

@@ -83,7 +83,6 @@ func readOriginalStrategy(obj metav1.Object) originalStrategy {
 	return o
 }
 
-// Both are strategies of StatefulSets and of DaemonSets.
 const (
 	// StatefulSets and DaemonSets share these update strategies.
 	rollingUpdateType = string(appsv1.RollingUpdateStatefulSetStrategyType)

@@ -39,9 +39,9 @@ type partitionKind struct {
 	missingField func(view) string
 	// selectDeletions returns the pods that Weir deletes for a target; nil if Weir deletes none.
 	selectDeletions func(view, planner.Target) []*corev1.Pod
-	// revisionInStatus reports whether status.updateRevision, or a similar field, identifies the
-	// live revision if no ControllerRevision has the live template: the controller may store a
-	// template in another form.
+	// revisionInStatus is set if the controller may store a changed form of a template in its
+	// ControllerRevision, so that no stored template equals the live one. Then the newest revision is
+	// the live one if status.updateRevision names it.
 	revisionInStatus bool
 	// ordered reports whether pods have ordinals. The subject is an orderedSet then.
 	ordered bool

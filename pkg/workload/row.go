@@ -125,8 +125,9 @@ func (r Row) OwnerLimits(obj object.Object) (surge, unavailable int32) {
 	return surge, r.Observe(obj, nil, HoldFromRecords(obj)).MaxUnavailable
 }
 
-// UpdateExtraStatus writes pod counters to an annotation of the workload. The status has no fields
-// for them, and clients that drive a Deployment by annotations read them.
+// UpdateExtraStatus writes pod counters to an annotation of the workload, and the record of a target
+// that needed no other write (planner.KindTraits.SizedByStore). The status has no fields for the
+// counters, and clients that drive a Deployment by annotations read them.
 func (r Row) UpdateExtraStatus(obj object.Object, owned []object.Object, hold Hold) []object.Change {
 	if r.updateExtraStatus == nil {
 		return nil

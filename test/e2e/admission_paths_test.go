@@ -61,6 +61,18 @@ func templateRefusedWhileDown(t *testing.T) {
 // held when its template changes, also after a restart of kube-apiserver, and other workloads are
 // not affected. When Weir runs again, the release continues in steps.
 func templateHeldWhileDown(t *testing.T) {
+	// A kube-apiserver that restarts without Weir does not know Weir's API groups. The namespace
+	// controller then deletes a namespace and leaves the Rollouts in it behind.
+	testEnv.eventually(t, "the namespaces of earlier tests are gone", func(ctx context.Context) error {
+		var list corev1.NamespaceList
+		err := testEnv.client.List(ctx, &list)
+		for i := range list.Items {
+			if ns := &list.Items[i]; ns.DeletionTimestamp != nil {
+				err = fmt.Errorf("namespace %s is being deleted", ns.Name)
+			}
+		}
+		return err
+	})
 	a := start(t, planWithoutTraffic())
 	a.create(deploymentWithoutRollout())
 	a.eventually("the other Deployment runs", a.otherDeploymentRuns("v1"))

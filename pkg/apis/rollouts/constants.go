@@ -33,8 +33,9 @@ const (
 	StepTrafficRouting  StepState = "StepTrafficRouting"
 	StepMetricsAnalysis StepState = "StepMetricsAnalysis"
 	StepPaused          StepState = "StepPaused"
-	StepReady           StepState = "StepReady"
-	StepCompleted       StepState = "Completed"
+	// StepReady is the state of a step that is approved, or whose pause is over.
+	StepReady     StepState = "StepReady"
+	StepCompleted StepState = "Completed"
 )
 
 // FinalisingStep is the position in a teardown.

@@ -69,8 +69,8 @@ func TestUnserved(t *testing.T) {
 		s := cluster.Server{Reader: cluster.Reader{Client: answers, Live: answers}}
 		_, read := s.BatchRelease(t.Context(), types.NamespacedName{Namespace: "gone", Name: "web"})
 		for what, err := range map[string]error{
-			"read":           read,
-			"delete":         s.DeleteBatchRelease(t.Context(), &rollouts.BatchRelease{ObjectMeta: about}),
+			"read":             read,
+			"delete":           s.DeleteBatchRelease(t.Context(), &rollouts.BatchRelease{ObjectMeta: about}),
 			"remove finalizer": s.RemoveFinalizer(t.Context(), &rollouts.BatchRelease{ObjectMeta: about}, rollouts.FinalizerBatchRelease),
 		} {
 			if (err != nil) != tc.fails {

@@ -113,7 +113,7 @@ func (s Reader) RequireFreshWorkload(ctx context.Context, row workload.Row, name
 }
 
 // UnreferencedWorkload reads a workload that nothing in the store is about; the annotations on it say whether it
-// is held. Unnamed returns nil for the extra Deployment of a release.
+// is held. It returns nil for the extra Deployment of a release.
 func (s Reader) UnreferencedWorkload(ctx context.Context, row workload.Row, namespace, name string) (*Workload, error) {
 	w, err := s.readWorkload(ctx, row, namespace, name, planner.HoldState{})
 	if w == nil || err != nil || !workload.HasReleaseMark(w.Object) {
