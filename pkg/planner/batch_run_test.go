@@ -73,14 +73,14 @@ func TestOrderOfWrites(t *testing.T) {
 	}{
 		"pods of the batch are starting": {o: releaseAtStep(rollouts.StepUpgrade, 1, 1, 2, 1), state: rollouts.StepUpgrade},
 		"the batch is ready": {
-			o: releaseAtStep(rollouts.StepUpgrade, 1, 1, 2, 2), first: "judge batch", state: rollouts.StepPaused,
+			o: releaseAtStep(rollouts.StepUpgrade, 1, 1, 2, 2), first: "store batch status", state: rollouts.StepPaused,
 		},
 		"the next batch begins with its target": {
 			o:    edit(releaseAtStep(rollouts.StepUpgrade, 2, 1, 2, 2), func(o *planner.Input) { o.BatchInput.Release.Status.BatchState = rollouts.BatchReady }),
 			then: "batch 1: 5, set target of workload: 5", state: rollouts.StepUpgrade,
 		},
 		"the next batch waits until clients could observe the ready batch": {
-			o: releaseAtStep(rollouts.StepUpgrade, 2, 1, 2, 2), first: "judge batch", state: rollouts.StepUpgrade,
+			o: releaseAtStep(rollouts.StepUpgrade, 2, 1, 2, 2), first: "store batch status", state: rollouts.StepUpgrade,
 		},
 		"an abort does not wait until clients observe the ready batch": {
 			o: edit(releaseAtStep(rollouts.StepUpgrade, 1, 1, 2, 2), func(o *planner.Input) {
