@@ -64,6 +64,7 @@ var teardownResults = map[rollouts.Activity]struct {
 // tearDownRelease runs the teardown of a completed or cancelled release as far as one pass can. When the teardown
 // is complete, the Rollout becomes Healthy.
 func tearDownRelease(d *draft) {
+	d.unstall(rollouts.StalledStableEdited) // the edited template of the stable revision is not set any more
 	result := teardownResults[d.activity()]
 	isCancelled := result.outcome == rollouts.ReleaseCancelled
 	rows, templateUnchanged := teardowns[d.style].succeeded, d.hasReleasedTemplate()

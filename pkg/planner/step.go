@@ -114,7 +114,8 @@ func waitFor(message, cause string) targetResult {
 // runStep takes the release through the stages of its steps, as far as one pass can go.
 func runStep(d *draft) {
 	clearPaused(d)
-	d.unstall(rollouts.StalledRefused) // the template that was refused is not set any more
+	// The template that was refused, or the edited template of the stable revision, is not set any more.
+	d.unstall(rollouts.StalledRefused, rollouts.StalledStableEdited)
 	resumeStep(d)
 	withdrawApproval(d)
 	applyRolloutID(d)
