@@ -93,7 +93,8 @@ func monitoredMetrics(t *testing.T) []string {
 
 // TestPoliciesSpareWebhook checks that the webhook is not called for a Deployment that a policy has
 // just held, and is called in clusters without policies. This test does not run in parallel with
-// tests that release.
+// tests that release. Go runs the tests in the order of their files, so it runs before TestUninstall,
+// after which kube-apiserver needs a while until the policies are in effect again.
 func TestPoliciesSpareWebhook(t *testing.T) {
 	a := start(t, planWithoutTraffic())
 	before, err := testEnv.heldByWebhook(t.Context())
