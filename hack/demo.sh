@@ -139,7 +139,7 @@ promote_by_http() {
 	expect '201' echo "$output"
 }
 
-# What the demo shows with kubectl.
+# Paths and kubectl commands of the demo.
 
 path=/apis/rollouts.kruise.io/v1beta1/namespaces/default/rollouts/rollouts-demo
 
@@ -153,7 +153,7 @@ show_versions+='READY:.status.readyReplicas,VERSION:.spec.template.spec.containe
 show_decisions="kubectl get rollout rollouts-demo -o jsonpath='"
 show_decisions+='{range .status.decisions[*]}{.time} {.user}: {.verb} of step {.step} {.reason}{"\n"}{end}'\'
 
-# What the demo checks.
+# Functions that read the results to check.
 
 # pods prints the desired, existing and ready pods of each version that has any.
 pods() {
@@ -217,7 +217,7 @@ leftover_keys() {
 		grep -o '"[^"]*kruise\.io[^"]*"' || true
 }
 
-# How commands are shown, run and checked.
+# Functions that show, run and check commands.
 
 # kubectl_wait is kubectl wait. Its deadline only ends a wait that hangs.
 kubectl_wait() { kubectl wait --timeout=1h "$@"; }

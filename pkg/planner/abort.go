@@ -93,7 +93,7 @@ func stallAborted(d *draft) {
 		podState = "the stable revision has all its pods, and " + d.w.DeletedPodsRun + ";"
 	}
 	message := fmt.Sprintf("Rollout was aborted at step(%d/%d)%s; %s the workload stays held: retry or roll back, or release another template",
-		d.progress().CurrentStepIndex, len(d.release.Steps), AbortedBy(d.Rollout), podState)
+		d.progress().CurrentStepIndex, len(d.plan.Steps), AbortedBy(d.Rollout), podState)
 	d.setActivity(rollouts.ActivityAborted, message)
 	d.stall(rollouts.StalledAborted, message)
 }

@@ -27,7 +27,7 @@ func beginAnalysis(d *draft) {
 	p := d.progress()
 	a := d.status.Analysis
 	current := a != nil && analysisMatchesRelease(a, *p)
-	if d.release.Analysis == nil || current && a.Since != nil {
+	if d.plan.Analysis == nil || current && a.Since != nil {
 		return
 	}
 	// Windows of equal length begin at the same times, so that one query of a source serves several Rollouts.
@@ -144,7 +144,7 @@ func awaitsDecision(f facts, c *judgedCheck) bool {
 // judgePodCrashes makes a step of a plan without analysis wait while new pods crash. A timed pause does not end
 // during this wait, but an approval ends it.
 func judgePodCrashes(f facts, _ *rollouts.Step) Verdict {
-	if f.Pods == nil || f.release.Analysis != nil || f.PodsCheck != rollouts.OnFailWait || skipsGates(f) {
+	if f.Pods == nil || f.plan.Analysis != nil || f.PodsCheck != rollouts.OnFailWait || skipsGates(f) {
 		return passVerdict
 	}
 	v := JudgePods(*f.Pods, f.Now)

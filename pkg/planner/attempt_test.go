@@ -25,7 +25,7 @@ func TestOverrideOfAnotherTemplate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			plan := &rollouts.Release{Analysis: &rollouts.Analysis{}, Steps: []rollouts.Step{{}}}
-			d := newDraft(facts{release: plan, style: rollouts.StyleCanary})
+			d := newDraft(facts{plan: plan, style: rollouts.StyleCanary})
 			d.Now = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 			p := d.progress()
 			p.UpdateRevision, p.UpdateTemplate = "v2", "sha256:2"

@@ -45,7 +45,7 @@ func checksBeforeTraffic(f facts) []judgedCheck {
 
 // startTrafficChecks records the time from which the checks before the traffic of the step are measured.
 func startTrafficChecks(d *draft, _ *rollouts.Step) {
-	if !hasTrafficChecks(d.release, d.progress().CurrentStepIndex) {
+	if !hasTrafficChecks(d.plan, d.progress().CurrentStepIndex) {
 		return
 	}
 	beginAnalysis(d)
@@ -87,7 +87,7 @@ func setTrafficCheckMessage(d *draft, _ *rollouts.Step) {
 
 // storeTrafficChecks stores the results of the checks at the point BeforeTraffic when the stage ends.
 func storeTrafficChecks(d *draft, _ *rollouts.Step) {
-	if !hasTrafficChecks(d.release, d.progress().CurrentStepIndex) {
+	if !hasTrafficChecks(d.plan, d.progress().CurrentStepIndex) {
 		return
 	}
 	for _, c := range checksBeforeTraffic(d.facts) {

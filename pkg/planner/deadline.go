@@ -25,8 +25,8 @@ const DefaultProgressDeadlineSeconds int32 = 600
 func progressDeadline(f facts) time.Duration {
 	seconds := DefaultProgressDeadlineSeconds
 	switch {
-	case f.release != nil && f.release.ProgressDeadlineSeconds != nil:
-		seconds = *f.release.ProgressDeadlineSeconds
+	case f.plan != nil && f.plan.ProgressDeadlineSeconds != nil:
+		seconds = *f.plan.ProgressDeadlineSeconds
 	case f.w != nil && f.w.ProgressDeadline > 0:
 		seconds = f.w.ProgressDeadline
 	}
@@ -87,7 +87,7 @@ func reportMissedDeadline(d *draft, deadline time.Duration, p *rollouts.Progress
 	if !d.isStalledFor(rollouts.StalledDeadline) {
 		d.warn(string(rollouts.StalledDeadline), message)
 	}
-	// Not stall, because status.message keeps saying what the step does.
+	// This does not call stall, because status.message continues to say what the step does.
 	d.setCondition(rollouts.ConditionStalled, metav1.ConditionTrue, string(rollouts.StalledDeadline), message)
 }
 
@@ -184,7 +184,7 @@ func awaitedProgress(f facts) string {
 	}
 	desired := plannedUpdatedReplicas(f)
 	message += fmt.Sprintf("; %d of %d new pods are ready", min(w.UpdatedReadyReplicas, desired), desired)
-	if t := f.release.FailureThreshold; t != nil {
+	if t := f.plan.FailureThreshold; t != nil {
 		message += fmt.Sprintf(", and failureThreshold %s tolerates %d that are not", t.String(), ToleratedUnready(f.style, t, w.UpdatedReplicas))
 	}
 	return message

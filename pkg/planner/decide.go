@@ -236,7 +236,7 @@ func releasesStableAgain(f facts) bool {
 // routed: bad pods would receive requests during the batches.
 func backInBatches(f facts) bool {
 	requested := f.Rollout.Annotations[rollouts.AnnotationRollbackInBatch] == "true"
-	return requested && f.replacesPods() && len(f.release.TrafficRoutings) == 0
+	return requested && f.replacesPods() && len(f.plan.TrafficRoutings) == 0
 }
 
 func rolledBackInBatches(f facts) bool {

@@ -107,7 +107,7 @@ func (d *draft) setActivity(a rollouts.Activity, message string) {
 
 // setStepMessage sets the message of the status: what the current step does, or waits for.
 func (d *draft) setStepMessage(what string) {
-	d.status.Message = fmt.Sprintf("Rollout is in step(%d/%d), and %s", d.progress().CurrentStepIndex, len(d.release.Steps), what)
+	d.status.Message = fmt.Sprintf("Rollout is in step(%d/%d), and %s", d.progress().CurrentStepIndex, len(d.plan.Steps), what)
 }
 
 func (d *draft) setCondition(t rollouts.ConditionType, s metav1.ConditionStatus, reason, message string) {

@@ -31,7 +31,7 @@ func applyEditedPlan(d *draft) {
 			d.setOutcome(rollouts.VerbPromote, rollouts.OutcomeSuperseded)
 		}
 	}
-	p.NextStepIndex = d.release.Next(p.CurrentStepIndex)
+	p.NextStepIndex = d.plan.Next(p.CurrentStepIndex)
 	p.RolloutHash = d.planHash()
 	d.startWait()
 	d.continueWith(CaseInProgress)
@@ -46,7 +46,7 @@ func stepForPods(f facts, released int32) int32 {
 	if planned := plannedPods(f, current); planned >= 0 && (planned == released || planned == lastRequestedPods(f, current)) {
 		return current
 	}
-	last := int32(len(f.release.Steps))
+	last := int32(len(f.plan.Steps))
 	for i := int32(1); i <= last; i++ {
 		if plannedPods(f, i) >= released {
 			return i
@@ -57,7 +57,7 @@ func stepForPods(f facts, released int32) int32 {
 
 // plannedPods returns the number of new pods of a step of the plan; -1 if the step does not set a number.
 func plannedPods(f facts, step int32) int32 {
-	s := f.release.Step(step)
+	s := f.plan.Step(step)
 	if s == nil || s.Replicas == nil {
 		return -1
 	}

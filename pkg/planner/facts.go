@@ -20,9 +20,10 @@ type facts struct {
 	// w is the workload of the release; nil if it does not exist.
 	w *Workload
 	// remade is the workload that was created under the same name after w was deleted; nil if none was.
-	remade  *Workload
-	release *rollouts.Release
-	style   rollouts.Style
+	remade *Workload
+	// plan has the steps and options in spec.strategy.
+	plan  *rollouts.Release
+	style rollouts.Style
 	// status is the next status as far as the pass has computed it.
 	status rollouts.RolloutStatus
 }
@@ -31,7 +32,7 @@ type facts struct {
 // shows less than the stored status knows, so newFacts completes its facts from the status.
 func newFacts(in Input) facts {
 	f := facts{Input: in, w: in.Workload, status: *in.Rollout.Status.DeepCopy()}
-	_, f.release = in.Rollout.Spec.Strategy.Active()
+	_, f.plan = in.Rollout.Spec.Strategy.Active()
 	f.style = rollouts.StyleFor(&in.Rollout.Spec.Strategy, in.Rollout.Spec.WorkloadRef)
 	f.status.ObservedGeneration = in.Rollout.Generation
 	if c := f.status.TrafficChange; c != nil && c.GraceSeconds != 0 && IsAhead(&c.Time, f.Now) {
@@ -143,7 +144,7 @@ func (f facts) route() *Route {
 }
 
 // step returns the current step; nil if the plan has no step with this number.
-func (f facts) step() *rollouts.Step { return f.release.Step(f.progress().CurrentStepIndex) }
+func (f facts) step() *rollouts.Step { return f.plan.Step(f.progress().CurrentStepIndex) }
 
 // now returns the current time in whole seconds, as conditions store it.
 func (f facts) now() metav1.Time { return metav1.NewTime(f.Now.Truncate(time.Second)) }
@@ -188,7 +189,7 @@ func (f facts) stageUnchanged() bool {
 	return stored.State == p.State && stored.CurrentStepIndex == p.CurrentStepIndex && f.Rollout.Status.Activity() == rollouts.ActivityInRolling
 }
 
-func (f facts) planHash() string { return PlanHashOf(f.Rollout, f.release) }
+func (f facts) planHash() string { return PlanHashOf(f.Rollout, f.plan) }
 
 // PlanHashOf returns the hash of the plan. It prefers the annotation that the server writes, so that a server and a
 // controller of different versions agree.
@@ -217,8 +218,8 @@ func (f facts) isStalledFor(reasons ...rollouts.StallReason) bool {
 // gracePeriod returns how long a change of Services and routes takes until all routers have applied it.
 func (f facts) gracePeriod() time.Duration {
 	var seconds int32
-	if f.release != nil {
-		for _, t := range f.release.TrafficRoutings {
+	if f.plan != nil {
+		for _, t := range f.plan.TrafficRoutings {
 			seconds = max(seconds, t.GracePeriodSeconds)
 		}
 	}

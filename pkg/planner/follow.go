@@ -150,7 +150,7 @@ func wantedRoute(f facts) (wanted Route, differs bool) {
 func plannedRoute(f facts, recorded Route) Route {
 	p, last := f.progress(), Route{}
 	for i := int32(1); i <= p.CurrentStepIndex; i++ {
-		step := f.release.Step(i)
+		step := f.plan.Step(i)
 		if step == nil {
 			break // the plan has fewer steps than the status says
 		}

@@ -16,7 +16,7 @@ import (
 func TestPlannedRouteIsBounded(t *testing.T) {
 	t.Parallel()
 	f := newFacts(approvedStep(time.Unix(0, 0)))
-	f.release.Steps[0].Traffic = new("20%")
+	f.plan.Steps[0].Traffic = new("20%")
 	f.status.Active().CurrentStepIndex = math.MaxInt32
 	if got := plannedRoute(f, Route{}); !got.Equals(RouteOf(rollouts.Step{Traffic: new("20%")})) {
 		t.Errorf("the route is %v", got)

@@ -108,7 +108,7 @@ var allPods = intstr.FromString("100%")
 // release fully or because PassesWithoutApproval is true for the step.
 func skipsGates(f facts) bool {
 	p := f.progress()
-	return p.FullyPromoted || PassesWithoutApproval(f.style, f.release, p.CurrentStepIndex)
+	return p.FullyPromoted || PassesWithoutApproval(f.style, f.plan, p.CurrentStepIndex)
 }
 
 // PassesWithoutApproval reports whether a step of a plan passes without approval or pause. This is the last step

@@ -114,7 +114,7 @@ func measuresRequests(c *rollouts.Check) bool {
 // plan without analysis.
 func judgedChecks(f facts) []judgedCheck {
 	a := f.status.Analysis
-	if a == nil || f.release == nil || f.release.Analysis == nil {
+	if a == nil || f.plan == nil || f.plan.Analysis == nil {
 		return nil
 	}
 	out := checksBeforeTraffic(f)
@@ -319,10 +319,10 @@ func storedCheck(a *rollouts.AnalysisStatus, name string) *rollouts.CheckStatus 
 
 // analysisOf returns the analysis of the plan; an empty analysis if the plan has none.
 func analysisOf(f facts) rollouts.Analysis {
-	if f.release == nil || f.release.Analysis == nil {
+	if f.plan == nil || f.plan.Analysis == nil {
 		return rollouts.Analysis{}
 	}
-	return *f.release.Analysis
+	return *f.plan.Analysis
 }
 
 // judgeCheckOf returns the rule by which package judge judges a check in a step.
@@ -394,7 +394,7 @@ func parseLimit(text *string) *float64 {
 // versionsWithTraffic returns which versions get requests in a step. New pods that are not ready count,
 // because a check must not be skipped only because they are unready.
 func versionsWithTraffic(f facts, index int32) judge.Traffic {
-	step, share := f.release.Step(index), ""
+	step, share := f.plan.Step(index), ""
 	if f.w == nil || step == nil {
 		return judge.Both
 	}

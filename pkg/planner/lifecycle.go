@@ -193,7 +193,7 @@ func hasLeftoverRecords(f facts) bool {
 func recordCompleted(d *draft) {
 	*d.progress() = rollouts.Progress{
 		RolloutHash: d.planHash(), StableRevision: d.w.StableRevision, UpdateRevision: newName(d.facts),
-		UpdateTemplate: d.w.UpdateTemplate, PodTemplateHash: d.w.PodTemplateHash, CurrentStepIndex: int32(len(d.release.Steps)), NextStepIndex: -1,
+		UpdateTemplate: d.w.UpdateTemplate, PodTemplateHash: d.w.PodTemplateHash, CurrentStepIndex: int32(len(d.plan.Steps)), NextStepIndex: -1,
 		State: rollouts.StepCompleted,
 	}
 	d.status.Message = "workload deployment is completed"

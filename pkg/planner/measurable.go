@@ -36,7 +36,7 @@ const (
 func keepMeasurable(d *draft) {
 	c := d.status.Condition(rollouts.ConditionMeasurable)
 	switch {
-	case d.release == nil || d.release.Analysis == nil:
+	case d.plan == nil || d.plan.Analysis == nil:
 		if c != nil {
 			d.status.RemoveCondition(rollouts.ConditionMeasurable)
 		}
@@ -108,10 +108,10 @@ func asksMetrics(c *rollouts.Check) bool { return c.HTTP == nil && c.Job == nil 
 
 // questionsOf ask about the last day, from a full hour on.
 func questionsOf(f facts) []MeasurementRequest {
-	every := max(secondsOr(f.release.Analysis.EverySeconds, defaultEvery), tried)
+	every := max(secondsOr(f.plan.Analysis.EverySeconds, defaultEvery), tried)
 	from := f.Now.Truncate(time.Hour).Add(-day)
 	var all []MeasurementRequest
-	for _, c := range f.release.Analysis.Checks {
+	for _, c := range f.plan.Analysis.Checks {
 		if asksMetrics(&c) {
 			all = append(all, MeasurementRequest{Check: c, Began: from, From: from, Every: every, Try: true})
 		}

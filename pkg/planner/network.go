@@ -137,7 +137,7 @@ func reportUndone(d *draft, format string) {
 	if format == pinUndone {
 		who = cmp.Or(d.Route.Writer, who)
 	}
-	d.undone = fmt.Sprintf(format, who, d.release.TrafficRoutings[0].Service) + undoneHint
+	d.undone = fmt.Sprintf(format, who, d.plan.TrafficRoutings[0].Service) + undoneHint
 }
 
 // reasonUndone is the reason of the condition Routable if somebody undoes the changes of the release.

@@ -17,18 +17,18 @@ func planForStep(f facts, step int32) rollouts.ReleasePlan {
 	plan := rollouts.ReleasePlan{
 		BatchPartition:   &partition,
 		RolloutID:        f.progress().ObservedRolloutID,
-		FailureThreshold: f.release.FailureThreshold,
+		FailureThreshold: f.plan.FailureThreshold,
 		RollingStyle:     f.style,
 		StableRevision:   f.progress().StableRevision,
 	}
 	plan.Revision, plan.UpdateTemplate = f.revision().Name, f.revision().Template
 	if f.style == rollouts.StyleCanary {
-		plan.PodTemplateMetadata, plan.ExtraWorkload = f.release.PodTemplateMetadata, true
+		plan.PodTemplateMetadata, plan.ExtraWorkload = f.plan.PodTemplateMetadata, true
 	}
-	if s := f.release.Step(step); s != nil && f.w.Replicas == 0 {
+	if s := f.plan.Step(step); s != nil && f.w.Replicas == 0 {
 		plan.Paused = pinsStable(f, s)
 	}
-	plan.Batches = BatchesOf(f.release)
+	plan.Batches = BatchesOf(f.plan)
 	if f.progress().FullyPromoted && noPodsServe(f) {
 		// No pod serves, so the native controller would scale the first ReplicaSet that has a pod to the whole
 		// size of the workload. No step could limit that, so no pod was created until a user has now promoted the

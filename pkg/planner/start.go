@@ -32,7 +32,7 @@ func initProgress(d *draft) {
 		ObservedWorkloadGeneration: d.w.Generation, ObservedRolloutID: newRolloutID(d.facts), RolloutHash: d.planHash(),
 		StableRevision: d.w.StableRevision, StableTemplate: stableTemplate(d.facts),
 		UpdateRevision: newName(d.facts), UpdateTemplate: d.w.UpdateTemplate, PodTemplateHash: d.w.PodTemplateHash,
-		CurrentStepIndex: 1, NextStepIndex: d.release.Next(1), State: rollouts.BeforeStepUpgrade,
+		CurrentStepIndex: 1, NextStepIndex: d.plan.Next(1), State: rollouts.BeforeStepUpgrade,
 		Paused: d.Rollout.Status.Phase == rollouts.PhaseInitial && d.stored().Paused,
 	})
 	d.startWait()

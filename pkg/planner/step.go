@@ -274,7 +274,7 @@ func completeUpgrade(d *draft, step *rollouts.Step) {
 	p.PodTemplateHash = d.w.PodTemplateHash
 	d.upgraded = true
 	beginAnalysis(d)
-	if replacesAllPods(d.facts, step) && !hasTrafficChecks(d.release, p.CurrentStepIndex) {
+	if replacesAllPods(d.facts, step) && !hasTrafficChecks(d.plan, p.CurrentStepIndex) {
 		p.State = rollouts.StepMetricsAnalysis
 	}
 }
@@ -285,11 +285,11 @@ func completeUpgrade(d *draft, step *rollouts.Step) {
 func advanceStep(d *draft, _ *rollouts.Step) {
 	p := d.progress()
 	d.setOutcome(rollouts.VerbPromote, rollouts.OutcomeApplied)
-	if next := d.release.Next(p.CurrentStepIndex); next > 0 {
+	if next := d.plan.Next(p.CurrentStepIndex); next > 0 {
 		if !stepWaited(d.facts) {
 			d.announce("StepPassed", stepSummary(d.facts, "it needs no approval"))
 		}
-		p.CurrentStepIndex, p.NextStepIndex = next, d.release.Next(next)
+		p.CurrentStepIndex, p.NextStepIndex = next, d.plan.Next(next)
 		return
 	}
 	p.NextStepIndex = -1

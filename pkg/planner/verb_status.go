@@ -63,8 +63,8 @@ func continuesWithoutObservation(f facts) bool {
 	p := f.progress()
 	return f.status.Phase == rollouts.PhaseProgressing && f.isDoing(rollouts.ActivityInRolling) &&
 		p.State == rollouts.StepReady && p.FinalisingStep == "" && len(approvedGates) == 0 &&
-		f.step() != nil && f.release.Next(p.CurrentStepIndex) > 0 && p.RolloutHash == f.planHash() &&
-		len(f.release.TrafficRoutings) == 0 && f.status.Network == nil
+		f.step() != nil && f.plan.Next(p.CurrentStepIndex) > 0 && p.RolloutHash == f.planHash() &&
+		len(f.plan.TrafficRoutings) == 0 && f.status.Network == nil
 }
 
 // ApprovedBefore returns a message about the user who approved the previous step; empty if nobody did.
@@ -87,9 +87,9 @@ func CompleteStatus(r *rollouts.Rollout, next *rollouts.RolloutStatus, now time.
 
 // changeStatus applies a change to the next status of a Rollout. Its facts have no observations.
 func changeStatus(r *rollouts.Rollout, next *rollouts.RolloutStatus, now time.Time, change func(*draft)) {
-	_, release := r.Spec.Strategy.Active()
+	_, plan := r.Spec.Strategy.Active()
 	d := newDraft(facts{
-		Input: Input{Rollout: r, Now: now}, release: release, status: *next,
+		Input: Input{Rollout: r, Now: now}, plan: plan, status: *next,
 		style: rollouts.StyleFor(&r.Spec.Strategy, r.Spec.WorkloadRef),
 	})
 	change(d)

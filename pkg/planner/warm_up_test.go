@@ -37,7 +37,7 @@ func TestWarmUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := facts{release: &rollouts.Release{Analysis: &rollouts.Analysis{AfterSeconds: test.analysis}, Steps: []rollouts.Step{{}}}}
+			f := facts{plan: &rollouts.Release{Analysis: &rollouts.Analysis{AfterSeconds: test.analysis}, Steps: []rollouts.Step{{}}}}
 			if got := judgeCheckOf(f, test.measured, 1).After; got != test.want {
 				t.Errorf("got %s, want %s", got, test.want)
 			}

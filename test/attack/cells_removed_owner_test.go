@@ -78,8 +78,8 @@ func stripsStableReplicaSet(what object) func(*app, *user) {
 	}
 }
 
-// noSurplusPods expects that the new version has no more pods than its step, whether the release
-// continues, waits or is aborted.
+// noSurplusPods expects that the new version never has more pods than its step allows, whether the
+// release continues, waits or is aborted.
 func noSurplusPods(a *app) {
 	a.t.Helper()
 	a.answered(http.StatusOK)
@@ -109,8 +109,8 @@ func noSurplusPods(a *app) {
 	a.atMost(1, "v2")
 }
 
-// abortStalls expects that an abort stalls, that the new version has no more pods than its step,
-// and that the earlier template, set by the owner, ends the release.
+// abortStalls expects that an abort stalls, that the new version never has more pods than its step
+// allows, and that the release ends when the owner sets the earlier template.
 func abortStalls(a *app) {
 	a.t.Helper()
 	a.answered(http.StatusOK)

@@ -309,7 +309,7 @@ func TestAnnotationWithKubectl(t *testing.T) {
 	a.eventually("three pods are new", a.runs(versions{"v1": 7, "v2": 3}))
 	a.consistently("three pods are new", a.runs(versions{"v1": 7, "v2": 3}))
 	patch("null", "null", `"paused":false,"strategy":{"type":"RollingUpdate",`+limits+`}`)
-	a.eventually("the native controller goes on", a.runs(versions{"v2": 10}))
+	a.eventually("the native controller continues", a.runs(versions{"v2": 10}))
 	d, err := a.getDeployment(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -84,7 +84,7 @@ func TestClientKubeVela(t *testing.T) {
 		t.Error("the Rollout is not paused")
 	}
 	suspend(testEnv.admin, false)
-	a.eventually("the release goes on", a.hasProgressingReason("InRolling"))
+	a.eventually("the release continues", a.hasProgressingReason("InRolling"))
 	after := a.mustGetRollout("web")
 	a.checkEqual("the spec", before.Spec, after.Spec)
 	delete(after.Annotations, "rollouts.kruise.io/rolling-style") // the style in v1alpha1

@@ -153,7 +153,7 @@ func cloneSetInPlace(t *testing.T) {
 	s.checkEqual("the pods", was, s.podUIDs())
 }
 
-// Case 49: a third version begins at step 1, with no more pods than that step allows.
+// Case 49: a third version begins at step 1, with at most the pods of that step.
 func cloneSetThirdVersion(t *testing.T) {
 	t.Parallel()
 	s := startCloneSetApp(t, true, nil, nil, withTraffic(manualStep("20%"), "20%"), manualStep("40%"), manualStep("100%"))

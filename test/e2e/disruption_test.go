@@ -135,7 +135,7 @@ func (a *app) createDisruptionBudget(least int32) {
 	})
 }
 
-// TestEvicted evicts pods while a step is paused, new ones first, until the budget allows no more.
+// TestEvicted evicts pods while a step is paused, new ones first, until the PodDisruptionBudget refuses.
 // The pods are replaced, and the step stays paused. It also evicts pods next to a version that does
 // not start, whose reason must still be reported.
 func TestEvicted(t *testing.T) {

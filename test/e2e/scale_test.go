@@ -42,8 +42,8 @@ func TestScaleMidStep(t *testing.T) {
 	a.checkRestored(workloadTypeLabel)
 }
 
-// TestScaleToZeroHeld scales to zero and back while a step is paused. Afterwards there are no more
-// pods of the new version than were approved.
+// TestScaleToZeroHeld scales to zero and back while a step is paused. Afterwards the new
+// version has at most the pods that were approved.
 func TestScaleToZeroHeld(t *testing.T) {
 	t.Parallel()
 	a := start(t, defaultPlan())
