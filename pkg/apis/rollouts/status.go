@@ -45,7 +45,7 @@ type NetworkHold struct {
 	// some routers may not know the change. The last pod of that revision stays.
 	Pinned string
 	// Originals are digests of the routers before the release changed them. If a record
-	// on a router matches none of them, somebody else wrote it.
+	// on a router matches none of them, another client wrote it.
 	Originals []string
 	// Made are the uids of the canary Service and the canary Ingress. They belong to the
 	// release, whatever their metadata says.

@@ -5090,7 +5090,7 @@ func schema_pkg_apis_rollouts_v1beta1_Check(ref common.ReferenceCallback) common
 					},
 					"tolerance": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Tolerance of asGoodAs, successRate and latency towards stable.",
+							Description: "Tolerance of asGoodAs, successRate, latency and query towards stable.",
 							Ref:         ref(v1beta1.Tolerance{}.OpenAPIModelName()),
 						},
 					},
@@ -8330,7 +8330,7 @@ func schema_pkg_apis_rollouts_v1beta1_RolloutWhy(ref common.ReferenceCallback) c
 					},
 					"state": {
 						SchemaProps: spec.SchemaProps{
-							Description: "State is AtRest, Moving, Waiting, Stalled, Paused, Aborting, Aborted or Ending.",
+							Description: "State is AtRest, Moving, Waiting, Failing, Stalled, Paused, Aborting, Aborted or Ending.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -8389,7 +8389,7 @@ func schema_pkg_apis_rollouts_v1beta1_RolloutWhy(ref common.ReferenceCallback) c
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "Actions are every verb in a fixed order, possible now or not.",
+							Description: "Actions are all verbs, possible now or not, in the order that helps in the state.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -9182,7 +9182,7 @@ func schema_pkg_apis_weir_v1alpha1_CheckSpec(ref common.ReferenceCallback) commo
 					},
 					"tolerance": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Tolerance of asGoodAs, successRate and latency towards stable.",
+							Description: "Tolerance of asGoodAs, successRate, latency and query towards stable.",
 							Ref:         ref(v1beta1.Tolerance{}.OpenAPIModelName()),
 						},
 					},
