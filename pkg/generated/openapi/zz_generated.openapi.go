@@ -5653,7 +5653,7 @@ func schema_pkg_apis_rollouts_v1beta1_Finding(ref common.ReferenceCallback) comm
 					},
 					"code": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Code is one word: quota, router, validation, claim, load, budget, scaler, probe, template. The set is open.",
+							Description: "Code is one word: quota, router, traffic, checks, release, validation, claim, load, budget, scaler, probe, template. The set is open.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -6930,9 +6930,16 @@ func schema_pkg_apis_rollouts_v1beta1_PlannedStep(ref common.ReferenceCallback) 
 							Format:      "int32",
 						},
 					},
+					"match": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Match describes the requests that the new version gets instead of a share, such as \"header x-canary: yes\"; empty if the step selects no requests.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"perPod": {
 						SchemaProps: spec.SchemaProps{
-							Description: "PerPod is the load of a new pod over the average, such as 2.0x.",
+							Description: "PerPod is the load of a new pod, relative to the load of a pod before the release, such as 2.0x.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -8690,15 +8697,34 @@ func schema_pkg_apis_rollouts_v1beta1_Then(ref common.ReferenceCallback) common.
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Then is what ends a step.",
+				Description: "Then is what a step waits for after its pods and its traffic.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"for": {
 						SchemaProps: spec.SchemaProps{
-							Description: "For is approval, time, checks or none. The set is open.",
+							Description: "For is approval, time or none. The set is open.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
+						},
+					},
+					"checks": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Checks are the names of the checks that the step must pass first.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
 						},
 					},
 					"seconds": {
