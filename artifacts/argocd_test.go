@@ -102,6 +102,7 @@ const (
 	blueGreen = "metadata: {name: web}\nstatus: {phase: Progressing, blueGreenStatus: {currentStepIndex: 1, currentStepState: StepUpgrade, updatedRevision: v2}}"
 	paused    = "metadata: {name: web}\nstatus: {phase: Progressing, canaryStatus: {currentStepIndex: 2, currentStepState: StepUpgrade, canaryRevision: v2, paused: true}, conditions: [{type: Progressing, status: \"True\", reason: Paused}]}"
 	aborted   = "metadata: {name: web}\nstatus: {phase: Progressing, canaryStatus: {currentStepIndex: 2, canaryRevision: v2}, conditions: [{type: Stalled, status: \"True\", reason: Aborted, message: aborted}]}"
+	failing   = "metadata: {name: web}\nstatus: {phase: Progressing, canaryStatus: {currentStepIndex: 2, currentStepState: StepUpgrade, canaryRevision: v2}, conditions: [{type: Failing, status: \"True\", reason: Crashing, message: crashes}]}"
 	healthy   = "metadata: {name: web}\nstatus: {phase: Healthy, canaryStatus: {currentStepIndex: 3}}"
 )
 
@@ -121,6 +122,7 @@ func TestArgoCD(t *testing.T) {
 		"waits":            {waits, "Suspended", []string{"abort", "pause", "promote", "promote-full", "rollback"}},
 		"blue-green moves": {blueGreen, "Progressing", []string{"abort", "pause", "promote-full", "rollback"}},
 		"paused":           {paused, "Suspended", []string{"abort", "resume", "rollback"}},
+		"fails":            {failing, "Degraded", []string{"abort", "pause", "promote-full", "rollback"}},
 		"aborted":          {aborted, "Degraded", []string{"retry", "rollback"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -176,7 +176,7 @@ func TestRefused(t *testing.T) {
 		{[]string{"lint"}, 1, "name manifests by -f"},
 		{[]string{"lint", "-f", "../convert/testdata/flagger.in.yaml"}, 0, "0 objects of Weir looked at, of 4"},
 		{[]string{"lint", "-f", "testdata/rollout.yaml"}, exitPerson, "ERROR  rollout/web: spec.strategy.canary.steps[0].replicas"},
-		{[]string{"convert", "-f", "../convert/testdata/argo-mesh.in.yaml"}, exitPerson, "rollout/web: not converted: fewer pods than in the step before: 20%"},
+		{[]string{"convert", "-f", "../convert/testdata/argo-mesh.in.yaml"}, exitPerson, "rollout/web: note: the source has 20% of the pods here"},
 		{[]string{"convert", "-f", "testdata/rollout.yaml"}, 1, "no manifest of Argo Rollouts or Flagger was found"},
 		{[]string{"init", "web"}, 1, "must be KIND/NAME"},
 		{[]string{"init", "-f", "testdata/rollout.yaml"}, 1, "no workload with a template of pods was found"},

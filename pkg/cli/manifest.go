@@ -129,7 +129,7 @@ func (a *app) renderManifests(results []convert.Result) (noted bool, err error) 
 	for _, r := range results {
 		for _, n := range r.Notes {
 			noted = true
-			a.printNote("%s: not converted: %s", r.From, n.Text)
+			a.printNote("%s: %s", r.From, n)
 		}
 	}
 	return noted, nil

@@ -26,12 +26,12 @@ func convertArgoRollout(s *manifestSource, all *templates) []any {
 	}
 	canary, green := getChild(spec, "strategy", "canary"), getChild(spec, "strategy", "blueGreen")
 	if canary == nil && green == nil {
-		s.addNote(0, "spec.strategy: none is there: every pod is replaced in one step")
+		s.addHint(0, "the source has no strategy, so one step replaces every pod")
 	}
 	if canary == nil && green != nil {
-		r.Spec.Strategy.BlueGreen = &v1beta1.BlueGreenStrategy{Release: convertArgoBlueGreen(s, green, all)}
+		r.Spec.Strategy.BlueGreen = &v1beta1.BlueGreenStrategy{Release: convertArgoBlueGreen(s, m.Namespace, green, all)}
 	} else {
-		r.Spec.Strategy.Canary = &v1beta1.CanaryStrategy{Release: convertArgoCanary(s, canary, all)}
+		r.Spec.Strategy.Canary = &v1beta1.CanaryStrategy{Release: convertArgoCanary(s, m.Namespace, canary, all)}
 	}
 	if deployment == nil {
 		return []any{r}
@@ -79,8 +79,9 @@ func convertArgoWorkload(m metav1.ObjectMeta, spec map[string]any) (v1beta1.Obje
 // argoStepConverter converts the steps of Argo. Several steps of Argo become one step of Weir.
 type argoStepConverter struct {
 	*manifestSource
-	all      *templates
-	isRouted bool
+	all       *templates
+	namespace string
+	isRouted  bool
 	// pods is the value of setCanaryScale; nil means that the pods follow the weight.
 	pods   *intstr.IntOrString
 	weight int64
@@ -92,9 +93,9 @@ type argoStepConverter struct {
 	checks     []v1beta1.Check
 }
 
-func convertArgoCanary(s *manifestSource, canary map[string]any, all *templates) v1beta1.Release {
+func convertArgoCanary(s *manifestSource, namespace string, canary map[string]any, all *templates) v1beta1.Release {
 	var release v1beta1.Release
-	a := &argoStepConverter{manifestSource: s, all: all, isRouted: convertArgoRouting(s, canary, &release)}
+	a := &argoStepConverter{manifestSource: s, all: all, namespace: namespace, isRouted: convertArgoRouting(s, canary, &release)}
 	for i, step := range takeObjects(canary, "steps") {
 		a.convertStep(step)
 		s.noteRemaining(len(a.steps), "spec.strategy.canary.steps["+strconv.Itoa(i)+"]", step)
@@ -103,7 +104,7 @@ func convertArgoCanary(s *manifestSource, canary map[string]any, all *templates)
 	if background := getChild(canary, "analysis"); background != nil {
 		first, _ := takeNumber(background, "startingStep")
 		if first > 0 {
-			s.addNote(0, "spec.strategy.canary.analysis.startingStep: %d: set steps of each check", first)
+			s.addNote(0, "spec.strategy.canary.analysis.startingStep: %d: list the steps of each check in its field steps", first)
 		}
 		a.addAnalysis(background, 0)
 	}
@@ -144,7 +145,7 @@ func (a *argoStepConverter) setWeight(weight int64) {
 	}
 	a.startStep()
 	if a.matches == nil && routed != nil {
-		a.addNote(len(a.steps), "setHeaderRoute: a step has matches or a share: the route ends where the share begins")
+		a.addHint(len(a.steps), "setHeaderRoute: a step of Weir routes by header or by percentage: the header route ends when the percentage begins")
 	}
 }
 
@@ -165,12 +166,12 @@ func (a *argoStepConverter) startStep() {
 func (a *argoStepConverter) stepReplicas() *intstr.IntOrString {
 	switch {
 	case a.pods == nil && a.weight == 0:
-		a.addNote(len(a.steps), "a step without new pods: it has one here")
+		a.addHint(len(a.steps), "Argo's step adds no pods; Weir needs at least one, so this step adds one")
 		return new(intstr.FromInt32(1))
 	case a.pods == nil:
 		return percentage(a.weight)
 	case a.weight > 0 && !a.isRouted:
-		a.addNote(len(a.steps), "setWeight: %d: nothing routes requests, and setCanaryScale says how many pods there are", a.weight)
+		a.addNote(len(a.steps), "setWeight: %d: there is no router, and setCanaryScale sets the number of pods", a.weight)
 	}
 	return a.pods
 }
@@ -204,9 +205,9 @@ func (a *argoStepConverter) setHeaderRoute(header map[string]any) {
 	a.isStepOpen = true
 	switch {
 	case !a.isRouted:
-		a.addNote(len(a.steps), "setHeaderRoute: nothing routes requests: name a router in trafficRoutings")
+		a.addHint(len(a.steps), "setHeaderRoute: there is no router: name one in trafficRoutings")
 	case a.weight > 0:
-		a.addNote(len(a.steps), "setHeaderRoute beside setWeight: a step has matches or a share; the share %d%% is left out", a.weight)
+		a.addNote(len(a.steps), "setWeight: %d: a step of Weir routes by header or by percentage, and this step has setHeaderRoute", a.weight)
 	}
 }
 
@@ -223,7 +224,7 @@ func (a *argoStepConverter) setPause(duration any) {
 	case ok:
 		*last.Pause.Duration += int32(seconds)
 	default:
-		a.addNote(len(a.steps), "pause.duration: %v", duration)
+		a.addNote(len(a.steps), "pause.duration: %v is not a duration: the step waits for an approval", duration)
 		last.Pause = &v1beta1.Pause{}
 	}
 }
@@ -251,10 +252,10 @@ func (a *argoStepConverter) addAnalysis(of map[string]any, step int) {
 	for _, arg := range takeObjects(of, "args") {
 		name, value := takeText(arg, "name"), takeText(arg, "value")
 		if value == "" {
-			a.addNote(step, "analysis: argument %s: give it a value in args", name)
+			a.addHint(step, "analysis.args[%s]: the source has no fixed value: write one into args", argName(name))
 		}
 		a.noteRemaining(step, "analysis.args["+name+"]", arg)
-		args[argName(name)] = value
+		args[argName(name)] = a.renameService(value, step, argName(name))
 	}
 	for _, t := range takeObjects(of, "templates") {
 		name, kind := takeText(t, "templateName"), "Check"
@@ -264,7 +265,7 @@ func (a *argoStepConverter) addAnalysis(of map[string]any, step int) {
 		a.noteRemaining(step, "analysis.templates["+name+"]", t)
 		names := a.all.checks[name]
 		if names == nil {
-			a.addNote(step, "analysis: no check of the template %s is among the manifests: convert or write it, too", name)
+			a.addHint(step, "analysis: the manifests have no check of the template %s: convert the template, too, or write a Check", name)
 			names = []string{name}
 		}
 		for _, check := range names {
@@ -273,12 +274,26 @@ func (a *argoStepConverter) addAnalysis(of map[string]any, step int) {
 	}
 }
 
+// renameService replaces the name of Argo's canary Service in the value of an argument.
+func (a *argoStepConverter) renameService(value string, step int, arg string) string {
+	renamed, names := a.all.services.rename(a.namespace, value)
+	for _, name := range names {
+		if !a.isRouted {
+			a.addHint(step, "analysis.args[%s]: %s is not a Service of Weir, and Weir creates no canary Service for a Rollout without trafficRoutings", arg, name)
+			return value
+		}
+		a.addHint(step, "analysis.args[%s]: %s is now %s, the Service that Weir creates for each release", arg, name, a.all.services[a.namespace+"/"+name])
+	}
+	return renamed
+}
+
 // addCheck adds a check to one step, or to all if step is 0.
 func (a *argoStepConverter) addCheck(ref *v1beta1.CheckRef, step int) {
-	at := slices.IndexFunc(a.checks, func(c v1beta1.Check) bool { return c.Name == ref.Name })
+	name := toLabel(ref.Name)
+	at := slices.IndexFunc(a.checks, func(c v1beta1.Check) bool { return c.Name == name })
 	if at < 0 {
 		at = len(a.checks)
-		a.checks = append(a.checks, v1beta1.Check{Name: ref.Name, Use: ref})
+		a.checks = append(a.checks, v1beta1.Check{Name: name, Use: ref})
 	} else if step == 0 {
 		a.checks[at].Steps = nil
 	}
@@ -288,10 +303,10 @@ func (a *argoStepConverter) addCheck(ref *v1beta1.CheckRef, step int) {
 }
 
 // convertArgoBlueGreen returns a release with two steps: all new pods, then all requests.
-func convertArgoBlueGreen(s *manifestSource, green map[string]any, all *templates) v1beta1.Release {
+func convertArgoBlueGreen(s *manifestSource, namespace string, green map[string]any, all *templates) v1beta1.Release {
 	r := &trafficRoutes{manifestSource: s}
 	r.ref.Service = takeText(green, "activeService")
-	r.noteCanaryService(takeText(green, "previewService"))
+	preview := takeText(green, "previewService")
 	first := v1beta1.Step{Replicas: percentage(100), Pause: pauseFor(0)}
 	if n, ok := takeNumber(green, "previewReplicaCount"); ok {
 		first.Replicas = new(intstr.FromInt32(int32(n)))
@@ -302,14 +317,17 @@ func convertArgoBlueGreen(s *manifestSource, green map[string]any, all *template
 	} else if given && !automatic {
 		first.Pause = &v1beta1.Pause{}
 	}
-	a := &argoStepConverter{manifestSource: s, all: all}
+	release := v1beta1.Release{Steps: []v1beta1.Step{first, {Replicas: percentage(100), Pause: pauseFor(0)}}}
+	a := &argoStepConverter{manifestSource: s, all: all, namespace: namespace, isRouted: r.setRouting(&release)}
+	r.noteCanaryService(preview, a.isRouted)
+	if !a.isRouted {
+		s.addHint(0, unroutedBlueGreen)
+	}
 	for at, field := range []string{"prePromotionAnalysis", "postPromotionAnalysis"} {
 		if analysis := getChild(green, field); analysis != nil {
 			a.addAnalysis(analysis, at+1)
 		}
 	}
-	release := v1beta1.Release{Steps: []v1beta1.Step{first, {Replicas: percentage(100), Pause: pauseFor(0)}}}
-	r.setRouting(&release)
 	if len(a.checks) > 0 {
 		release.Analysis = &v1beta1.Analysis{Checks: a.checks}
 	}

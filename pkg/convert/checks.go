@@ -5,25 +5,56 @@ package convert
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	weir "github.com/weir-rollouts/weir/pkg/apis/weir/v1alpha1"
 )
 
-// checkName returns the name of the check for a metric of a template.
-func checkName(template, metric string, at int) string {
-	if at == 0 {
-		return template
+// checkNames returns the names of the checks for the metrics of a template: that of the template for the first one.
+func checkNames(template string, metrics []map[string]any) []string {
+	var names []string
+	for i, metric := range metrics {
+		name, _ := metric["name"].(string)
+		if name = template + "-" + toLabel(cmp.Or(name, strconv.Itoa(i+1))); i == 0 {
+			name = template
+		}
+		names = append(names, uniqueName(name, func(name string) bool { return slices.Contains(names, name) }))
 	}
-	if metric == "" {
-		metric = strconv.Itoa(at + 1)
+	return names
+}
+
+// isCheck reports whether a metric of a template becomes a check.
+func isCheck(metric map[string]any) bool {
+	query, _ := getChild(metric, "provider", "prometheus")["query"].(string)
+	return query != "" || getChild(metric, "provider", "job", "spec", "template") != nil
+}
+
+var outsideLabel = regexp.MustCompile(`[^a-z0-9]+`)
+
+// toLabel returns a name with the characters that the name of a check may have.
+func toLabel(name string) string {
+	label := outsideLabel.ReplaceAllString(strings.ToLower(name), "-")
+	return cmp.Or(strings.Trim(label[:min(len(label), maxLabel)], "-"), "check")
+}
+
+// maxLabel leaves room for the number of uniqueName in the 63 characters of a label.
+const maxLabel = 60
+
+// uniqueName returns the name, with a number if the name is in use. An empty name is never in use.
+func uniqueName(name string, isUsed func(name string) bool) string {
+	unique := name
+	for n := 2; unique != "" && isUsed(unique); n++ {
+		unique = name + "-" + strconv.Itoa(n)
 	}
-	return template + "-" + strings.ToLower(metric)
+	return unique
 }
 
 // argName converts the name of an argument. Weir allows only letters, digits and _, and reserves some
@@ -42,18 +73,33 @@ var argumentPattern = regexp.MustCompile(`\{\{ *args\.([A-Za-z0-9_-]+) *\}\}`)
 var conditionPattern = regexp.MustCompile(`^ *(?:result(?:\[0\])?|default\(result(?:\[0\])?, *[0-9.]+\)) *(>=|<=|>|<) *([0-9.]+) *$`)
 
 // convertAnalysisTemplate converts each metric of a template of Argo to a Check.
-func convertAnalysisTemplate(s *manifestSource, _ *templates) []any {
+func convertAnalysisTemplate(s *manifestSource, all *templates) []any {
 	m, spec := takeMetadata(s), getChild(s.object, "spec")
 	var args []weir.CheckArg
 	var made []any
-	for i, metric := range takeObjects(spec, "metrics") {
-		name, query := takeText(metric, "name"), takeText(metric, "provider", "prometheus", "query")
-		if query == "" {
+	metrics := takeObjects(spec, "metrics")
+	names := checkNames(m.Name, metrics)
+	for i, metric := range metrics {
+		if !isCheck(metric) {
+			name := takeText(metric, "name")
 			s.noteRemaining(0, "spec.metrics["+name+"]", metric)
 			continue
 		}
 		if made == nil {
-			args = convertArgs(s, spec)
+			args = convertArgs(s, spec, m.Namespace, all)
+		}
+		name, query := takeText(metric, "name"), takeText(metric, "provider", "prometheus", "query")
+		of := *m.DeepCopy()
+		of.Name = names[i]
+		if query == "" {
+			job := s.convertJob(of, name, getChild(metric, "provider", "job"))
+			s.noteRemaining(0, "spec.metrics["+name+"]", metric)
+			made = append(made, job, newCheck(of, m.Namespace == "" && s.cluster, weir.CheckSpec{Args: args, Job: &v1beta1.JobCheck{CronJob: of.Name}}))
+			continue
+		}
+		query, renamed := all.services.rename(m.Namespace, query)
+		for _, service := range renamed {
+			s.addHint(0, "spec.metrics[%s]: %s is now %s in the query, the Service that Weir creates for each release", name, service, all.services[m.Namespace+"/"+service])
 		}
 		c := weir.CheckSpec{Args: args, Query: &v1beta1.QueryCheck{}}
 		c.Query.PromQL = strings.TrimSpace(argumentPattern.ReplaceAllStringFunc(query, func(found string) string {
@@ -62,25 +108,55 @@ func convertAnalysisTemplate(s *manifestSource, _ *templates) []any {
 		s.convertConditions(c.Query, metric)
 		if failures, ok := takeNumber(metric, "failureLimit"); ok {
 			c.FailAfter = new(int32(failures + 1))
-			s.addNote(0, "spec.metrics[%s].failureLimit counts all failures, and failAfter those in a row", name)
+			s.addHint(0, "spec.metrics[%s].failureLimit: Argo counts all failures; failAfter counts failures in a row", name)
 		}
 		if address := takeText(metric, "provider", "prometheus", "address"); address != "" {
-			s.addNote(0, "spec.metrics[%s].provider.prometheus.address: %s: name it in a MetricSource", name, address)
+			s.addNote(0, "spec.metrics[%s].provider.prometheus.address: %s: an administrator creates a MetricSource with this address", name, address)
 		}
 		s.noteRemaining(0, "spec.metrics["+name+"]", metric)
-		of := *m.DeepCopy()
-		of.Name = checkName(m.Name, name, i)
 		made = append(made, newCheck(of, m.Namespace == "" && s.cluster, c))
 	}
 	return made
 }
 
+// convertJob converts the Job of a metric to a suspended CronJob, whose template Weir runs.
+func (s *manifestSource) convertJob(m metav1.ObjectMeta, metric string, job map[string]any) map[string]any {
+	template := map[string]any{}
+	for _, field := range []string{"metadata", "spec"} {
+		if value, ok := takeField[any](job, field); ok {
+			template[field] = value
+		}
+	}
+	text, _ := json.Marshal(template) // a manifest was JSON before
+	arguments := argumentPattern.FindAllString(string(text), -1)
+	slices.Sort(arguments)
+	for _, argument := range slices.Compact(arguments) {
+		s.addHint(0, "spec.metrics[%s].provider.job: Weir does not replace %s in a Job: write the value, or read WEIR_NEW_SERVICE, WEIR_REVISION or WEIR_STEP", metric, argument)
+	}
+	metadata := map[string]any{"name": m.Name}
+	if m.Namespace != "" {
+		metadata["namespace"] = m.Namespace
+	} else if s.cluster {
+		s.addHint(0, "CronJob %s: create it in the namespace of each Rollout that uses the ClusterCheck", m.Name)
+	}
+	if len(m.Labels) > 0 {
+		metadata["labels"] = m.Labels
+	}
+	return map[string]any{"apiVersion": "batch/v1", "kind": "CronJob", "metadata": metadata, "spec": map[string]any{
+		"schedule": "0 0 1 1 *", "suspend": true, "jobTemplate": template, // the schedule is required, and never used
+	}}
+}
+
 // convertArgs converts the arguments of a template.
-func convertArgs(s *manifestSource, spec map[string]any) []weir.CheckArg {
+func convertArgs(s *manifestSource, spec map[string]any, namespace string, all *templates) []weir.CheckArg {
 	var args []weir.CheckArg
 	for _, arg := range takeObjects(spec, "args") {
 		a := weir.CheckArg{Name: argName(takeText(arg, "name"))}
 		if value, ok := takeField[string](arg, "value"); ok {
+			value, renamed := all.services.rename(namespace, value)
+			for _, service := range renamed {
+				s.addHint(0, "spec.args[%s]: %s is now %s, the Service that Weir creates for each release", a.Name, service, all.services[namespace+"/"+service])
+			}
 			a.Default = &value
 		}
 		s.noteRemaining(0, "spec.args["+a.Name+"]", arg)
@@ -105,7 +181,7 @@ func (s *manifestSource) convertConditions(q *v1beta1.QueryCheck, metric map[str
 			q.Max = &found[2]
 		}
 		if exact := strings.HasSuffix(found[1], "=") == (field == "successCondition"); !exact {
-			s.addNote(0, "%s: %s: the bound itself counts as good here", field, text)
+			s.addHint(0, "%s: %s: in Weir the bound itself counts as good", field, text)
 		}
 	}
 }
@@ -129,13 +205,13 @@ func convertMetricTemplate(s *manifestSource, all *templates) []any {
 		s.addNote(0, "spec.query: %s", rest)
 	}
 	if !all.used[name] {
-		s.addNote(0, "spec.query: no Canary among the manifests uses it: convert it together with those that do")
+		s.addNote(0, "spec.query: no Canary among the manifests uses it: convert it in one command with the Canaries that do")
 	}
 	if kind := takeText(spec, "provider", "type"); kind != "prometheus" {
 		s.addNote(0, "spec.provider.type: %s", kind)
 	}
 	if address := takeText(spec, "provider", "address"); address != "" {
-		s.addNote(0, "spec.provider.address: %s: name it in a MetricSource", address)
+		s.addNote(0, "spec.provider.address: %s: an administrator creates a MetricSource with this address", address)
 	}
 	return nil
 }
@@ -156,13 +232,17 @@ func convertFlaggerMetric(s *manifestSource, metric map[string]any, all *templat
 	switch {
 	case query != "" && (least != "" || most != ""):
 		q := &v1beta1.QueryCheck{PromQL: query, Min: optionalString(least), Max: optionalString(most)}
-		return v1beta1.Check{Name: name, Query: q}, true
+		label := toLabel(name)
+		if label != name {
+			s.addHint(0, "spec.analysis.metrics[%s]: the check is named %s, because names of checks have only lower-case letters, digits and -", name, label)
+		}
+		return v1beta1.Check{Name: label, Query: q}, true
 	case name == "request-success-rate" && least != "":
 		return v1beta1.Check{SuccessRate: new(least + "%")}, true
 	case name == "request-duration" && err == nil:
 		return v1beta1.Check{Latency: &v1beta1.LatencyCheck{Share: "99%", BelowMilliseconds: int32(milliseconds)}}, true
 	}
-	s.addNote(0, "spec.analysis.metrics: %s, min %q, max %q", name, least, most)
+	s.addNote(0, "spec.analysis.metrics[%s], min %q, max %q: Weir has no such check", name, least, most)
 	return v1beta1.Check{}, false
 }
 
@@ -174,7 +254,7 @@ func (s *manifestSource) setFlaggerInterval(metric map[string]any, name string, 
 	case of.EverySeconds == nil:
 		of.EverySeconds = new(int32(window))
 	case *of.EverySeconds != int32(window):
-		s.addNote(0, "spec.analysis.metrics[%s].interval: %ds: all checks have one window, of %ds", name, window, *of.EverySeconds)
+		s.addHint(0, "spec.analysis.metrics[%s].interval: %ds: Weir uses one interval for all checks; %ds was chosen", name, window, *of.EverySeconds)
 	}
 }
 
@@ -183,7 +263,7 @@ func (s *manifestSource) flaggerTemplateQuery(metric map[string]any, all *templa
 	name := takeText(metric, "templateRef", "name")
 	takeText(metric, "templateRef", "namespace") // the check contains the query, not a reference
 	if name != "" && all.queries[name] == "" {
-		s.addNote(0, "spec.analysis.metrics.templateRef: %s is not among the manifests: convert it, too", name)
+		s.addNote(0, "spec.analysis.metrics.templateRef: %s is not among the manifests: convert it in the same command", name)
 	}
 	return all.queries[name]
 }

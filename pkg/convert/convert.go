@@ -6,7 +6,6 @@ package convert
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -27,6 +26,8 @@ type Result struct {
 	Notes  []Note
 	// From is the kind and name of the source.
 	From string
+	// StepsComment is a comment before the first step, with "# " before each line; empty for none.
+	StepsComment string
 }
 
 // converters are the functions that convert a manifest, by its group and kind.
@@ -50,10 +51,12 @@ type templates struct {
 	queries map[string]string
 	// used are the names of Flagger's templates that Canaries reference.
 	used map[string]bool
+	// services are the canary Services of Argo's Rollouts.
+	services canaryServices
 }
 
 func collectTemplates(manifests []*unstructured.Unstructured) *templates {
-	all := &templates{map[string][]string{}, map[string]string{}, map[string]bool{}}
+	all := &templates{map[string][]string{}, map[string]string{}, map[string]bool{}, canaryServices{}}
 	for _, u := range manifests {
 		if !IsSupported(u) {
 			continue
@@ -65,11 +68,13 @@ func collectTemplates(manifests []*unstructured.Unstructured) *templates {
 		for _, m := range takeObjects(object, "spec", "analysis", "metrics") {
 			all.used[takeText(m, "templateRef", "name")] = true
 		}
-		for i, m := range takeObjects(object, "spec", "metrics") {
-			if takeText(m, "provider", "prometheus", "query") != "" {
-				all.checks[u.GetName()] = append(all.checks[u.GetName()], checkName(u.GetName(), takeText(m, "name"), i))
+		metrics := takeObjects(object, "spec", "metrics")
+		for i, name := range checkNames(u.GetName(), metrics) {
+			if isCheck(metrics[i]) {
+				all.checks[u.GetName()] = append(all.checks[u.GetName()], name)
 			}
 		}
+		all.services.collect(u)
 	}
 	return all
 }
@@ -113,7 +118,7 @@ func (s *manifestSource) noteLintErrors(object any) {
 		return // the object is a Deployment, which lint does not check
 	}
 	for _, e := range lint.Object(&unstructured.Unstructured{Object: converted}).Errors {
-		s.addNote(0, "Weir refuses this: %s", e)
+		s.notes = append(s.notes, Note{Kind: Refused, Text: e})
 	}
 }
 
@@ -122,12 +127,25 @@ func takeMetadata(s *manifestSource) metav1.ObjectMeta {
 	u := unstructured.Unstructured{Object: map[string]any{"metadata": s.object["metadata"]}}
 	delete(s.object, "metadata")
 	annotations := u.GetAnnotations()
-	maps.DeleteFunc(annotations, func(key, _ string) bool { return slices.Contains(droppedAnnotations, key) })
+	for _, key := range sortedKeys(annotations) {
+		switch {
+		case strings.HasPrefix(key, "notifications.argoproj.io/"):
+			s.addNote(0, "metadata.annotations[%s]: Weir does not read it", key)
+			delete(annotations, key)
+		case slices.Contains(droppedAnnotations, key):
+			delete(annotations, key)
+		}
+	}
 	return metav1.ObjectMeta{Name: u.GetName(), Namespace: u.GetNamespace(), Labels: u.GetLabels(), Annotations: annotations}
 }
 
 // droppedAnnotations are annotations that other programs write.
-var droppedAnnotations = []string{"kubectl.kubernetes.io/last-applied-configuration", "rollout.argoproj.io/revision"}
+var droppedAnnotations = []string{
+	"kubectl.kubernetes.io/last-applied-configuration",
+	"notified.notifications.argoproj.io",
+	"rollout.argoproj.io/revision",
+	"rollout.argoproj.io/workload-generation",
+}
 
 // takeWorkloadRef converts a reference to a workload.
 func takeWorkloadRef(ref map[string]any) v1beta1.ObjectRef {
@@ -165,7 +183,7 @@ func completeSteps(s *manifestSource, steps []v1beta1.Step) []v1beta1.Step {
 			continue
 		}
 		if n < most {
-			s.addNote(i+1, "fewer pods than in the step before: %d%%", n)
+			s.addHint(i+1, "the source has %d%% of the pods here; a step of Weir cannot have fewer pods than the step before", n)
 			steps[i].Replicas = percentage(most)
 		}
 		most = max(most, n)

@@ -61,7 +61,7 @@ func TestAll(t *testing.T) {
 		golden.File(t, strings.Replace(filepath.Base(file), ".in.", ".out.", 1), string(got))
 		for _, u := range manifests(t, got) {
 			for _, e := range lint.Object(u).Errors {
-				if !bytes.Contains(got, []byte("# not converted: Weir refuses this: "+e)) {
+				if !bytes.Contains(got, []byte("# refused: "+e)) {
 					t.Errorf("%s: %s %s is refused, and no comment says so: %s", file, u.GetKind(), u.GetName(), e)
 				}
 			}

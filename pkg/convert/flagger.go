@@ -5,6 +5,7 @@ package convert
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
@@ -22,13 +23,16 @@ func convertFlaggerCanary(s *manifestSource, all *templates) []any {
 	convertFlaggerRouting(s, spec, r.Spec.WorkloadRef.Name, &release)
 	green := convertFlaggerSteps(s, analysis, &release)
 	if green && r.Spec.WorkloadRef.Kind == "DaemonSet" {
-		s.addNote(0, "spec.analysis.iterations: a DaemonSet has no second set of pods: every pod is replaced in step 1")
+		s.addHint(0, "spec.analysis.iterations: a DaemonSet has no second set of pods, so step 1 replaces every pod")
 		green = false
 	}
 	if deadline, ok := takeNumber(spec, "progressDeadlineSeconds"); ok {
 		release.ProgressDeadlineSeconds = new(int32(deadline))
 	}
 	convertFlaggerAnalysis(s, analysis, all, &release)
+	if green && len(release.TrafficRoutings) == 0 {
+		s.addHint(0, unroutedBlueGreen)
+	}
 	if green {
 		r.Spec.Strategy.BlueGreen = &v1beta1.BlueGreenStrategy{Release: release}
 	} else {
@@ -113,13 +117,16 @@ func convertFlaggerAnalysis(s *manifestSource, analysis map[string]any, all *tem
 		if !ok {
 			continue
 		}
+		c.Name = uniqueName(c.Name, func(name string) bool {
+			return slices.ContainsFunc(made.Checks, func(other v1beta1.Check) bool { return other.Name == name })
+		})
 		if limited && c.Query != nil {
 			counted, c.FailAfter = true, new(int32(max(threshold, 1)))
 		}
 		made.Checks = append(made.Checks, c)
 	}
 	if limited && !counted {
-		s.addNote(0, "spec.analysis.threshold: %d: no check here counts failures", threshold)
+		s.addNote(0, "spec.analysis.threshold: %d: the checks of this Rollout do not count failures", threshold)
 	}
 	if len(made.Checks) > 0 {
 		release.Analysis = &made
@@ -135,7 +142,7 @@ func convertFlaggerHook(s *manifestSource, hook map[string]any, steps []v1beta1.
 	step := map[string]int{"confirm-rollout": 1, "confirm-promotion": len(steps) - 1}[kind]
 	if step > 0 && step <= len(steps) {
 		steps[step-1].Pause = &v1beta1.Pause{}
-		s.addNote(step, "webhook %s (%s): %s: the step waits for an approval instead", name, kind, address)
+		s.addHint(step, "webhook %s (%s): %s: the step waits for an approval instead", name, kind, address)
 	} else {
 		s.addNote(0, "webhook %s (%s): %s", name, kind, address)
 	}

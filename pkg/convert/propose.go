@@ -32,18 +32,30 @@ func ProposeRollout(workload *unstructured.Unstructured, shares []string, there 
 	if to.hasRouters() {
 		to.setRouting(&canary.Release)
 	} else {
-		s.addNote(0, "traffic: no Service with an Ingress, HTTPRoute or VirtualService was found; requests follow the pods")
+		missing := "no Service selects these pods"
+		if to.ref.Service != "" {
+			missing = "no Ingress, HTTPRoute or VirtualService routes to Service " + to.ref.Service
+		}
+		s.addHint(0, "%s, so each version gets requests in proportion to its pods", missing)
 	}
 	r.Spec.Strategy.Canary = canary
 	s.noteLintErrors(r)
-	return Result{Object: r, Notes: s.notes, From: strings.ToLower(workload.GetKind()) + "/" + workload.GetName()}
+	return Result{
+		Object: r, Notes: s.notes, From: strings.ToLower(workload.GetKind()) + "/" + workload.GetName(),
+		StepsComment: "# pause: {} waits for an approval: kubectl weir promote " + r.Name +
+			"\n# pause: {duration: 600} would continue after 600 seconds",
+	}
 }
 
-// newSteps returns steps with the same share of pods and of requests. The last step replaces all pods.
+// newSteps returns steps with the same share of pods and of requests, which wait for an approval. The last step
+// replaces all pods, and the release ends.
 func newSteps(shares []string, routed bool) []v1beta1.Step {
 	var steps []v1beta1.Step
 	for i, n := range shares {
 		step := v1beta1.Step{Replicas: new(intstr.Parse(n))}
+		if i < len(shares)-1 {
+			step.Pause = &v1beta1.Pause{}
+		}
 		if routed && i < len(shares)-1 && strings.HasSuffix(n, "%") {
 			step.Traffic = &n
 		}
@@ -63,7 +75,7 @@ func (s *manifestSource) findService(workload *unstructured.Unstructured, there 
 		case name == "":
 			name = o.GetName()
 		default:
-			s.addNote(0, "Service %s selects the pods, too", o.GetName())
+			s.addHint(0, "Service %s selects these pods, too, and is not in trafficRoutings", o.GetName())
 		}
 	}
 	return name
@@ -80,7 +92,7 @@ func (r *trafficRoutes) addRouter(o *unstructured.Unstructured) {
 		known := ingressClasses[class]
 		if known == "" {
 			known = "nginx"
-			r.addNote(0, "Ingress %s has the class %q: set classType", o.GetName(), class)
+			r.addHint(0, "Ingress %s has the class %q, which Weir does not know: set classType to the controller that serves it", o.GetName(), class)
 		}
 		r.addIngress(known, o.GetName())
 	case "HTTPRoute":

@@ -12,7 +12,7 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
-// Render writes manifests. Comments at the related steps describe what was not converted.
+// Render writes manifests. The notes are comments at the related steps, or at the head.
 func Render(results []Result) ([]byte, error) {
 	var b bytes.Buffer
 	for _, r := range results {
@@ -43,12 +43,12 @@ func formatComment(title string, notes []Note) string {
 		lines = append(lines, "# "+title)
 	}
 	for _, n := range notes {
-		lines = append(lines, "# not converted: "+strings.ReplaceAll(n.Text, "\n", " "))
+		lines = append(lines, "# "+n.String())
 	}
 	return strings.Join(lines, "\n")
 }
 
-// toYAMLNode returns a manifest with comments and without the status.
+// toYAMLNode returns a manifest with comments, without the status and without "disabled: false".
 func toYAMLNode(r Result) (*yaml.Node, error) {
 	text, err := sigsyaml.Marshal(r.Object)
 	if err != nil {
@@ -64,8 +64,21 @@ func toYAMLNode(r Result) (*yaml.Node, error) {
 			root.Content = slices.Delete(root.Content, i, i+2)
 		}
 	}
+	removeNotDisabled(findNode(root, "spec"))
 	placeNotes(root, r)
 	return root, nil
+}
+
+// removeNotDisabled removes "disabled: false", which v1beta1 always writes, from the spec of a Rollout.
+func removeNotDisabled(spec *yaml.Node) {
+	if spec == nil || spec.Kind != yaml.MappingNode {
+		return
+	}
+	for i := len(spec.Content) - 2; i >= 0; i -= 2 {
+		if spec.Content[i].Value == "disabled" && spec.Content[i+1].Value == "false" {
+			spec.Content = slices.Delete(spec.Content, i, i+2)
+		}
+	}
 }
 
 // placeNotes adds each note as a comment to its step, or to the whole manifest.
@@ -82,6 +95,9 @@ func placeNotes(root *yaml.Node, r Result) {
 		} else {
 			byStep[n.Step] = append(byStep[n.Step], n)
 		}
+	}
+	if r.StepsComment != "" && steps != nil && len(steps.Content) > 0 {
+		steps.Content[0].HeadComment = r.StepsComment
 	}
 	for step, notes := range byStep {
 		steps.Content[step-1].HeadComment = formatComment("", notes)

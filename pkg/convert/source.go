@@ -22,15 +22,39 @@ type manifestSource struct {
 	notes   []Note
 }
 
-// Note describes something that has no counterpart in Weir.
+// NoteKind is the kind of a note. It is the first words of the note.
+type NoteKind string
+
+const (
+	// NotConverted means that a field of the source has no counterpart in Weir.
+	NotConverted NoteKind = "not converted"
+	// Hint means that the result differs from the source, or that the user has to do something else.
+	Hint NoteKind = "note"
+	// Refused means that Weir would refuse the result.
+	Refused NoteKind = "refused"
+)
+
+// Note describes something that a user has to know about a result.
 type Note struct {
+	Kind NoteKind
 	// Step is the related step of the result, from 1; 0 for the whole manifest.
 	Step int
 	Text string
 }
 
+// String returns the note in one line.
+func (n Note) String() string {
+	return string(n.Kind) + ": " + strings.ReplaceAll(n.Text, "\n", " ")
+}
+
+// addNote adds a note about a field that has no counterpart.
 func (s *manifestSource) addNote(step int, format string, args ...any) {
-	s.notes = append(s.notes, Note{step, fmt.Sprintf(format, args...)})
+	s.notes = append(s.notes, Note{NotConverted, step, fmt.Sprintf(format, args...)})
+}
+
+// addHint adds a note about a difference, or about something that the user has to do.
+func (s *manifestSource) addHint(step int, format string, args ...any) {
+	s.notes = append(s.notes, Note{Hint, step, fmt.Sprintf(format, args...)})
 }
 
 // takeField removes a field and returns its value.

@@ -55,6 +55,7 @@ var Checks = []Check{
 	{Name: "access", About: "service accounts may do all that the manifests say", Needs: []Part{PartAccess}, judge: checkAccess},
 	{Name: "other-definitions", About: "no CustomResourceDefinition of the same groups is left", Needs: []Part{PartDefinitions, PartAPIServices}, judge: checkDefinitions},
 	{Name: "other-manager", About: "OpenKruise Rollouts does not run beside Weir", Needs: []Part{PartOthers}, judge: checkOtherManagers},
+	{Name: "volumes", About: "each PersistentVolumeClaim of Weir has a volume", Needs: []Part{PartVolumes}, judge: checkVolumes},
 	{Name: "api", About: "kube-apiserver reaches weir-apiserver", Needs: []Part{PartAPIServices}, judge: checkAPIServices},
 	{Name: "certificates", About: "each caBundle is set, and verifies what is served", Needs: []Part{PartAPIServices, PartWebhooks, PartCertificates, PartCluster}, judge: checkCertificates},
 	{Name: "webhook", About: "the webhook that holds workloads is as it was installed", Needs: []Part{PartWebhooks, PartPolicies}, judge: checkWebhooks},

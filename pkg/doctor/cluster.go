@@ -122,7 +122,7 @@ func checkOtherManagers(f Facts) (found findings, well string) {
 const staleAfterDurations = 2
 
 func checkLeader(f Facts) (found findings, well string) {
-	pods := "kubectl -n " + f.Wanted.Namespace() + " get pods -l app.kubernetes.io/name=" + f.Wanted.controllerDeployment() + ", then their logs"
+	pods := "kubectl -n " + f.Wanted.Namespace() + " get pods -l app.kubernetes.io/name=" + f.Wanted.controllerDeployment() + "; describe those that are Pending, and read the logs of the others"
 	if f.Lease == nil {
 		found.addProblem(pods, "no controller has ever led: there is no lease")
 		return found, ""

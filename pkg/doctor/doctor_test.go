@@ -163,6 +163,20 @@ func TestMistakes(t *testing.T) {
 			},
 			"other-manager", "kruise-rollout/kruise-rollout-controller-manager", "remove OpenKruise Rollouts",
 		},
+		"no default StorageClass": {
+			func(_ *testing.T, f *Facts) {
+				f.Claims, f.StorageClasses = []Claim{{Name: "weir-data"}}, []string{"slow"}
+			},
+			"volumes", "PersistentVolumeClaim weir-data is Pending, so the pod of weir-apiserver cannot start: the cluster has no default StorageClass", "existing StorageClasses: slow",
+		},
+		"a StorageClass that does not exist": {
+			func(_ *testing.T, f *Facts) { f.Claims = []Claim{{Name: "weir-data", Class: "fast"}} },
+			"volumes", "StorageClass fast does not exist", "existing StorageClasses: none",
+		},
+		"a volume that does not come": {
+			func(_ *testing.T, f *Facts) { f.Claims, f.HasDefaultClass = []Claim{{Name: "weir-data"}}, true },
+			"volumes", "weir-data is Pending", "kubectl -n weir-system describe pvc weir-data",
+		},
 		"no APIService": {
 			func(_ *testing.T, f *Facts) { delete(f.APIServices, beta) },
 			"api", beta + " does not exist", "docs/install.md",

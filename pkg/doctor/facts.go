@@ -28,6 +28,11 @@ type Facts struct {
 	FrontProxy map[string]string
 	// APIServices are the APIServices of Weir's groups, by name.
 	APIServices map[string]APIService
+	// Claims are the PersistentVolumeClaims in Weir's namespace that have no volume. StorageClasses are the names of all
+	// StorageClasses, and HasDefaultClass reports whether one of them is the default.
+	Claims          []Claim
+	StorageClasses  []string
+	HasDefaultClass bool
 	// Access are the permissions of the service accounts.
 	Access []Access
 	// Webhooks are the existing webhook configurations of the installation, by name.
@@ -65,6 +70,7 @@ type Part string
 const (
 	PartCluster      Part = "the version of the cluster"
 	PartFrontProxy   Part = "the ConfigMap extension-apiserver-authentication of kube-system"
+	PartVolumes      Part = "PersistentVolumeClaims and StorageClasses"
 	PartAPIServices  Part = "APIServices"
 	PartAccess       Part = "what the service accounts may do"
 	PartWebhooks     Part = "MutatingWebhookConfigurations"
@@ -92,6 +98,13 @@ type APIService struct {
 	Available         bool
 	// Reason and Message explain why the APIService is not available.
 	Reason, Message string
+}
+
+// Claim is a PersistentVolumeClaim that has no volume.
+type Claim struct {
+	Name string
+	// Class is the name of the StorageClass; empty for the default one.
+	Class string
 }
 
 // Access reports whether a service account has a permission.

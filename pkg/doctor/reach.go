@@ -34,10 +34,34 @@ var unavailableFixes = []struct{ reason, word, fix string }{
 const (
 	// namespacePlaceholder is the placeholder of Weir's namespace in a fix.
 	namespacePlaceholder = "NAMESPACE"
-	startPods            = "kubectl -n " + namespacePlaceholder + " get pods -l app.kubernetes.io/name=weir-apiserver, then their logs"
+	startPods            = "kubectl -n " + namespacePlaceholder + " get pods -l app.kubernetes.io/name=weir-apiserver; describe those that are Pending, and read the logs of the others"
 	restartServer        = "kubectl -n " + namespacePlaceholder + " rollout restart deploy/weir-apiserver publishes its certificate authority, unless it runs with --tls-mode=files"
 	openNetwork          = "let kube-apiserver reach the pods of weir-apiserver on ports 6443 and 9443: firewall of the control plane, NetworkPolicies"
 )
+
+// checkVolumes finds the PersistentVolumeClaims for which the pods of Weir wait. Such a pod is Pending and has no log.
+func checkVolumes(f Facts) (found findings, well string) {
+	for _, c := range f.Claims {
+		switch {
+		case c.Class == "" && !f.HasDefaultClass:
+			found.addProblem("create a default StorageClass, or set storageClassName of the claim and create it again; existing StorageClasses: "+listOrNone(f.StorageClasses),
+				"PersistentVolumeClaim %s is Pending, so the pod of weir-apiserver cannot start: the cluster has no default StorageClass", c.Name)
+		case c.Class != "" && !slices.Contains(f.StorageClasses, c.Class):
+			found.addProblem("create StorageClass "+c.Class+", or set another storageClassName; existing StorageClasses: "+listOrNone(f.StorageClasses),
+				"PersistentVolumeClaim %s is Pending, so the pod of weir-apiserver cannot start: StorageClass %s does not exist", c.Name, c.Class)
+		default:
+			found.addProblem("read the events: kubectl -n "+namespacePlaceholder+" describe pvc "+c.Name, "PersistentVolumeClaim %s is Pending, so the pod of weir-apiserver cannot start", c.Name)
+		}
+	}
+	return found, "each PersistentVolumeClaim has a volume"
+}
+
+func listOrNone(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
 
 func checkAPIServices(f Facts) (found findings, well string) {
 	for _, want := range f.Wanted.OfKinds("APIService") {

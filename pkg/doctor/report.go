@@ -37,9 +37,9 @@ func WriteText(w io.Writer, results []Result) {
 	}
 	switch {
 	case IsHealthy(results):
-		fmt.Fprintln(w, "\nNothing is wrong.")
+		fmt.Fprintln(w, "\nNo problems found.")
 	default:
-		fmt.Fprintf(w, "\n%d found, %d not looked at. Causes come first: begin at the top.\n", count[Problem], count[Unknown])
+		fmt.Fprintf(w, "\nProblems: %d, unknown: %d. Fix problems in order: earlier ones often cause later ones.\n", count[Problem], count[Unknown])
 	}
 }
 

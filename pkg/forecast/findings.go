@@ -33,10 +33,14 @@ const (
 type Environment struct {
 	// New and Old are the pod templates. Old is New if the old template is unknown.
 	New, Old *corev1.PodTemplateSpec
-	// IsStableTemplate reports whether the new template is the stable one.
-	IsStableTemplate bool
-	Quotas           []*corev1.ResourceQuota
-	Budgets          []*policyv1.PodDisruptionBudget
+	// IsLiveTemplate reports whether the new template is the one that the workload already has.
+	IsLiveTemplate bool
+	// Release names the release in progress, such as "release 3 (v2)"; empty if there is none. IsSuperseded reports
+	// whether another release ends it, and IsCancelled whether the new template is the stable one, which ends it, too.
+	Release                   string
+	IsSuperseded, IsCancelled bool
+	Quotas                    []*corev1.ResourceQuota
+	Budgets                   []*policyv1.PodDisruptionBudget
 	// Scalers are the autoscalers of the workload.
 	Scalers []*autoscalingv2.HorizontalPodAutoscaler
 	Route   *planner.Route
@@ -139,7 +143,10 @@ func scopes(t *corev1.PodTemplateSpec) labels.Set {
 // Findings are what will go wrong, or may; errors come first.
 func (f Forecast) Findings(b Start, a Environment) []rollouts.Finding {
 	var all []rollouts.Finding
-	for _, find := range []func(Start, Environment) []rollouts.Finding{f.quotaFindings, f.routerFindings, f.loadFindings, f.budgetFindings, f.scalerFindings, f.truncationFindings, templateFindings} {
+	for _, find := range []func(Start, Environment) []rollouts.Finding{
+		releaseFindings, f.quotaFindings, f.routerFindings, f.trafficFindings, f.checkFindings, f.loadFindings, f.budgetFindings, f.scalerFindings,
+		f.truncationFindings, templateFindings,
+	} {
 		all = append(all, find(b, a)...)
 	}
 	order := []string{Error, Warning, Info}
@@ -153,33 +160,100 @@ func objectRef(apiVersion, kind string, o metav1.Object) *rollouts.ObjectRef {
 	return &rollouts.ObjectRef{APIVersion: apiVersion, Kind: kind, Name: o.GetName()}
 }
 
-// quotaFindings returns the quotas that a moment of the release exceeds. Then the step cannot
-// continue.
-func (f Forecast) quotaFindings(_ Start, a Environment) []rollouts.Finding {
+// quotaFindings returns the quotas that a moment of the release exceeds. The step cannot continue then, unless old pods
+// may be removed before new ones start.
+func (f Forecast) quotaFindings(b Start, a Environment) []rollouts.Finding {
 	var all []rollouts.Finding
 	for _, q := range a.Quotas {
 		for name, left := range q.Status.Hard {
 			left.Sub(q.Status.Used[name])
 			updated, old := a.podRequests(name, q)
-			var more resource.Quantity
-			at := slices.IndexFunc(f.Moments, func(m Moment) bool {
-				more = m.count(updated, old)
-				more.Sub(f.Moments[0].count(updated, old))
+			exceeds := func(m Moment) bool {
+				more := f.additional(m, updated, old)
 				return more.Sign() > 0 && more.Cmp(left) > 0
-			})
+			}
+			at := slices.IndexFunc(f.Moments, exceeds)
 			if at < 0 {
 				continue
 			}
-			m := f.Moments[at]
-			all = append(all, rollouts.Finding{
-				Severity: Error, Step: m.Step, Code: "quota", Object: objectRef("v1", "ResourceQuota", q),
-				Message: fmt.Sprintf("%s of %s are left, and %d new and %d old pods ask for %s more; the step will stand still", left.String(), name, m.Update, m.Stable, more.String()),
-				Fix:     "raise the quota, or let fewer pods come beside the others",
-			})
+			finding := rollouts.Finding{Severity: Error, Code: "quota", Object: objectRef("v1", "ResourceQuota", q)}
+			m, stuck := f.Moments[at], true
+			if removesFirst(b) {
+				m, stuck = f.firstStuck(b, exceeds, m)
+			}
+			more := f.additional(m, updated, old)
+			finding.Step = m.Step
+			finding.Message = fmt.Sprintf("Quota %q has %s of %s left; this step needs %s more (%d new + %d old pods)", q.Name, left.String(), name, more.String(), m.Update, m.Stable)
+			finding.Fix = "raise the quota, or let fewer pods start at once"
+			switch {
+			case !stuck:
+				finding.Severity, finding.Fix = Info, ""
+				finding.Message += ", so old pods are removed before new ones start"
+			case b.Workload.SizedByStore:
+				finding.Message += " and will get stuck"
+				finding.Fix = "raise the quota, or raise maxUnavailable so that old pods are removed first"
+				if removesFirst(b) {
+					finding.Fix = "raise the quota, or let the new pods request less"
+				}
+			default:
+				finding.Message += " and will get stuck"
+			}
+			all = append(all, finding)
 		}
 	}
 	slices.SortFunc(all, func(x, y rollouts.Finding) int { return cmp.Compare(x.Object.Name+x.Message, y.Object.Name+y.Message) })
 	return all
+}
+
+// additional returns how much more of a resource pods request at a moment than at the start.
+func (f Forecast) additional(m Moment, updated, old resource.Quantity) resource.Quantity {
+	more := m.count(updated, old)
+	more.Sub(f.Moments[0].count(updated, old))
+	return more
+}
+
+// removesFirst reports whether old pods are removed although new ones are refused: those of a Deployment that may be
+// unavailable.
+func removesFirst(b Start) bool {
+	return b.Workload.SizedByStore && b.Workload.MaxUnavailable > 0 &&
+		rollouts.StyleFor(&b.Rollout.Spec.Strategy, b.Rollout.Spec.WorkloadRef) == rollouts.StylePartition
+}
+
+// firstStuck replaces pods in the order that a quota permits: it starts each pod only if that exceeds nothing, and removes
+// pods while no more than maxUnavailable are missing. It returns the first moment that the release cannot reach. If there
+// is none, it returns the given moment.
+func (f Forecast) firstStuck(b Start, exceeds func(Moment) bool, peak Moment) (m Moment, stuck bool) {
+	at := f.Moments[0]
+	for _, s := range f.Steps {
+		if s.State == Done {
+			continue
+		}
+		at.Step = s.Step
+		for at.Update != s.Update || at.Stable != s.Stable {
+			next := at
+			switch may := at.Update+at.Stable > b.Workload.Replicas-b.Workload.MaxUnavailable; {
+			case at.Update < s.Update && !exceeds(Moment{Update: at.Update + 1, Stable: at.Stable}):
+				next.Update++
+			case at.Stable < s.Stable && !exceeds(Moment{Update: at.Update, Stable: at.Stable + 1}):
+				next.Stable++
+			case at.Stable > s.Stable && may:
+				next.Stable--
+			case at.Update > s.Update && may:
+				next.Update--
+			}
+			if next == at {
+				wanted := Moment{Step: s.Step, Update: at.Update, Stable: at.Stable}
+				if at.Update < s.Update {
+					wanted.Update++
+				} else {
+					wanted.Stable++
+				}
+				return wanted, true
+			}
+			at = next
+		}
+	}
+	return peak, false
 }
 
 // routerFindings returns the steps whose route the routers do not support.
@@ -193,18 +267,18 @@ func (f Forecast) routerFindings(b Start, a Environment) []rollouts.Finding {
 		n := int32(i) + 1 //nolint:gosec // validation bounds the steps
 		route := a.Route.ForStep(n)
 		if why := route.Obstacle(); why != "" && plan.Steps[i].Routed() {
-			all = append(all, rollouts.Finding{Severity: Error, Step: n, Code: "router", Message: why, Fix: "create or change it, or take the traffic out of the step"})
+			all = append(all, rollouts.Finding{Severity: Error, Step: n, Code: "router", Message: why, Fix: "create or change it, or remove `traffic` from the step"})
 		}
 	}
 	return all
 }
 
-func (f Forecast) loadFindings(Start, Environment) []rollouts.Finding {
+func (f Forecast) loadFindings(b Start, _ Environment) []rollouts.Finding {
 	var all []rollouts.Finding
 	for _, s := range f.Steps {
-		if s.State != Done && Load(s) > 1.5 {
+		if load := Load(s, b.Workload.Replicas); s.State != Done && load > 1.5 {
 			all = append(all, rollouts.Finding{
-				Severity: Warning, Step: s.Step, Code: "load", Message: fmt.Sprintf("each new pod gets %.1f times the average load", Load(s)),
+				Severity: Warning, Step: s.Step, Code: "load", Message: fmt.Sprintf("Each new pod gets %.1f× the average load", load),
 				Fix: "give the step more pods, or less traffic",
 			})
 		}
@@ -222,18 +296,18 @@ func (f Forecast) budgetFindings(b Start, a Environment) []rollouts.Finding {
 		if err != nil || !selector.Matches(labels.Set(a.New.Labels)) {
 			continue
 		}
-		finding := rollouts.Finding{Severity: Warning, Code: "budget", Object: objectRef("policy/v1", "PodDisruptionBudget", p), Fix: "let the budget allow one disruption more"}
+		finding := rollouts.Finding{Severity: Warning, Code: "budget", Object: objectRef("policy/v1", "PodDisruptionBudget", p), Fix: "let the budget allow one more disruption"}
 		wanted := minHealthyPods(p, int(b.Workload.Replicas))
 		for _, s := range f.Steps {
 			if s.State != Done && s.Step > 0 && s.Then.For != "none" && int(s.Update+s.Stable) <= wanted {
-				finding.Step, finding.Message = s.Step, "the budget allows no disruption while the step waits, so that drains of nodes hang"
+				finding.Step, finding.Message = s.Step, "The budget allows no disruption while the step waits, so nodes cannot be drained"
 				all = append(all, finding)
 				break
 			}
 		}
 		if int(floor) < wanted {
-			finding.Step, finding.Fix = 0, "set maxUnavailable 0"
-			finding.Message = fmt.Sprintf("the budget wants %d ready pods, and the release itself leaves %d", wanted, floor)
+			finding.Step, finding.Fix = 0, "set maxUnavailable to 0"
+			finding.Message = fmt.Sprintf("The budget requires %d ready pods, but the release keeps only %d", wanted, floor)
 			all = append(all, finding)
 		}
 	}
@@ -260,15 +334,15 @@ func (f Forecast) scalerFindings(b Start, a Environment) []rollouts.Finding {
 		}
 		for n, s := range plan.Steps {
 			if s.Replicas != nil && s.Replicas.Type == intstr.Int {
-				add(Warning, int32(n)+1, "the step asks for a number of pods, and the autoscaler changes how many there are", "ask for a percentage") //nolint:gosec // validation bounds the steps
+				add(Warning, int32(n)+1, "The step has a fixed number of pods, but the autoscaler changes the total", "use a percentage") //nolint:gosec // validation bounds the steps
 				break
 			}
 		}
 		if h.Spec.MaxReplicas < peak.Pods {
-			add(Warning, 0, fmt.Sprintf("there will be up to %d pods, and maxReplicas is %d", peak.Pods, h.Spec.MaxReplicas), "raise maxReplicas, or expect no more pods under load meanwhile")
+			add(Warning, 0, fmt.Sprintf("The release needs up to %d pods, but maxReplicas is %d", peak.Pods, h.Spec.MaxReplicas), "raise maxReplicas, or expect no scaling up during the release")
 		}
 		if style == rollouts.StyleBlueGreen {
-			add(Info, 0, "the autoscaler is disabled while the release is under way", "")
+			add(Info, 0, "The autoscaler is disabled during the release", "")
 		}
 	}
 	return all
@@ -278,16 +352,69 @@ func (f Forecast) truncationFindings(Start, Environment) []rollouts.Finding {
 	if !f.Truncated {
 		return nil
 	}
-	return []rollouts.Finding{{Severity: Info, Code: "moves", Message: fmt.Sprintf("pods move more than %d times; what comes after that was not looked at", maxMoves), Fix: "let more pods come, or be missing, at once"}}
+	return []rollouts.Finding{{Severity: Info, Code: "moves", Message: fmt.Sprintf("The release starts and stops pods more than %d times; the plan ends there", maxMoves), Fix: "raise maxSurge or maxUnavailable"}}
 }
 
-func templateFindings(_ Start, a Environment) []rollouts.Finding {
+// releaseFindings returns what the new template means for the release in progress.
+func releaseFindings(b Start, a Environment) []rollouts.Finding {
+	switch {
+	case a.Release == "":
+		return nil
+	case a.IsCancelled:
+		return []rollouts.Finding{{Severity: Info, Code: "release", Message: "Cancels " + a.Release + ", because the stable version is set again"}}
+	case a.IsSuperseded && rollouts.StyleFor(&b.Rollout.Spec.Strategy, b.Rollout.Spec.WorkloadRef) == rollouts.StyleBlueGreen:
+		return []rollouts.Finding{{
+			Severity: Error, Code: "release", Message: a.Release + " is in progress, and a blue-green release cannot be superseded",
+			Fix: "promote, abort or roll back that release first",
+		}}
+	case a.IsSuperseded:
+		return []rollouts.Finding{{Severity: Info, Code: "release", Message: "Supersedes " + a.Release}}
+	case a.IsLiveTemplate:
+		return []rollouts.Finding{{Severity: Info, Code: "release", Message: a.Release + " is already releasing this template; the plan shows its steps"}}
+	}
+	return nil
+}
+
+// trafficFindings returns the first step with requests for the new version in a plan that routes none.
+func (f Forecast) trafficFindings(b Start, _ Environment) []rollouts.Finding {
+	style, plan := b.Rollout.Spec.Strategy.Active()
+	if plan == nil || isRouted(plan) {
+		return nil
+	}
+	for i := range plan.Steps {
+		if plan.Steps[i].Routed() {
+			return []rollouts.Finding{{
+				Severity: Warning, Step: int32(i) + 1, Code: "traffic", //nolint:gosec // validation bounds the steps
+				Message: "The traffic of the step has no effect, because the Rollout has no trafficRoutings",
+				Fix:     fmt.Sprintf("name the Service and its route in spec.strategy.%s.trafficRoutings", style.Key()),
+			}}
+		}
+	}
+	return nil
+}
+
+// checkFindings returns what the trial of the checks on the version in service has found.
+func (f Forecast) checkFindings(b Start, _ Environment) []rollouts.Finding {
+	c := b.Rollout.Status.Condition(rollouts.ConditionMeasurable)
+	at := slices.IndexFunc(f.Steps, func(s rollouts.PlannedStep) bool { return s.State != Done && len(s.Then.Checks) > 0 })
+	if c == nil || c.Status != metav1.ConditionFalse || at < 0 {
+		return nil
+	}
+	finding := rollouts.Finding{Severity: Warning, Step: f.Steps[at].Step, Code: "checks", Message: "Checks may not pass: " + c.Message, Fix: "change the checks"}
+	if c.Reason == planner.ReasonNoAnswer {
+		finding.Severity, finding.Message = Error, "The step cannot pass its checks: "+c.Message
+		finding.Fix = "let a cluster admin create or repair the MetricSource, or remove the checks"
+	}
+	return []rollouts.Finding{finding}
+}
+
+func templateFindings(b Start, a Environment) []rollouts.Finding {
 	var all []rollouts.Finding
-	if a.IsStableTemplate {
-		all = append(all, rollouts.Finding{Severity: Warning, Code: "template", Message: "the template is the one that serves: nothing would be released"})
+	if a.IsLiveTemplate && !b.UnderWay {
+		all = append(all, rollouts.Finding{Severity: Warning, Code: "template", Message: "The workload already has this template, so nothing would be released"})
 	}
 	if !slices.ContainsFunc(a.New.Spec.Containers, func(c corev1.Container) bool { return c.ReadinessProbe != nil }) {
-		all = append(all, rollouts.Finding{Severity: Warning, Code: "probe", Message: "no container has a readiness probe: a pod counts as ready as soon as it runs", Fix: "add a readinessProbe"})
+		all = append(all, rollouts.Finding{Severity: Warning, Code: "probe", Message: "No readiness probe: pods count as ready as soon as they start", Fix: "add a readinessProbe"})
 	}
 	return all
 }

@@ -148,7 +148,10 @@ func (r *simulation) updateWorkloadCounts() {
 
 // runStep simulates one step of the plan.
 func (r *simulation) runStep(n int32, step *rollouts.Step, at int32) {
-	planned := rollouts.PlannedStep{Step: n, State: Next, Traffic: planner.RouteOf(*step).Weight, Then: r.stepEnd(n, step)}
+	planned := rollouts.PlannedStep{Step: n, State: Next, Then: r.stepEnd(n, step)}
+	if isRouted(r.plan) {
+		planned.Traffic, planned.Match = planner.RouteOf(*step).Weight, planner.DescribeMatches(step.Matches)
+	}
 	switch {
 	case n < at:
 		planned.State = Done
@@ -206,7 +209,7 @@ func (r *simulation) finishStep() { r.setStepPods(r.Update, r.Stable+r.Others) }
 // setStepPods sets the numbers of pods at the end of the step, and the load of a new pod.
 func (r *simulation) setStepPods(update, stable int32) {
 	r.currentStep.Update, r.currentStep.Stable, r.currentStep.PerPod = update, stable, ""
-	if load := Load(*r.currentStep); load > 0 {
+	if load := Load(*r.currentStep, r.Workload.Replicas); load > 0 {
 		r.currentStep.PerPod = fmt.Sprintf("%.1fx", load)
 	}
 }
@@ -221,13 +224,18 @@ func (r *simulation) setPastStepPods(size intstr.IntOrString) {
 	r.setStepPods(update, stable)
 }
 
-// Load returns the load of a new pod relative to the average; 0 if the step sends no share to new
-// pods.
-func Load(s rollouts.PlannedStep) float64 {
+// isRouted reports whether a plan routes requests at all. The shares of steps have no effect otherwise.
+func isRouted(plan *rollouts.Release) bool {
+	return len(plan.TrafficRoutings) > 0 || plan.TrafficRouting() != ""
+}
+
+// Load returns the load of a new pod relative to the load of a pod before the release, when replicas pods got all
+// requests; 0 if the step sends no share to new pods. Old pods do not count: in the blue-green style they are idle.
+func Load(s rollouts.PlannedStep, replicas int32) float64 {
 	if s.Traffic == nil || *s.Traffic == 0 || s.Update == 0 {
 		return 0
 	}
-	return float64(*s.Traffic) / 100 * float64(s.Update+s.Stable) / float64(s.Update)
+	return float64(*s.Traffic) / 100 * float64(replicas) / float64(s.Update)
 }
 
 // runBatch repeats the decisions about the batch until the batch is ready, or until nothing
@@ -260,15 +268,15 @@ func (r *simulation) applyTarget(to *planner.Target) {
 	r.updateWorkloadCounts()
 }
 
-// stepEnd returns what ends a step.
+// stepEnd returns what a step waits for after its pods and its traffic.
 func (r *simulation) stepEnd(n int32, step *rollouts.Step) rollouts.Then {
+	then := rollouts.Then{For: string(planner.WaitApproval), Checks: planner.StepChecks(r.plan, n)}
 	p := r.Rollout.Status.Active()
 	switch promoted := r.UnderWay && p != nil && p.FullyPromoted; {
 	case promoted || planner.PassesWithoutApproval(r.style, r.plan, n):
-		return rollouts.Then{For: "none"}
+		then.For = "none"
 	case step.Pause.Duration != nil:
-		return rollouts.Then{For: string(planner.WaitTime), Seconds: step.Pause.Duration}
-	default:
-		return rollouts.Then{For: string(planner.WaitApproval)}
+		then.For, then.Seconds = string(planner.WaitTime), step.Pause.Duration
 	}
+	return then
 }

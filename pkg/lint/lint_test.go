@@ -45,6 +45,13 @@ metadata: {name: web}
 spec:
   workloadRef: {apiVersion: apps/v1, kind: Deployment, name: web}
   strategy: {canary: {trafficRoutings: [{service: web, ingress: {name: web}}], steps: [{replicas: 80%, traffic: 80%}]}}`},
+		"traffic without a route": {warning: "no requests are routed", manifest: `
+apiVersion: rollouts.kruise.io/v1beta1
+kind: Rollout
+metadata: {name: web}
+spec:
+  workloadRef: {apiVersion: apps/v1, kind: Deployment, name: web}
+  strategy: {canary: {steps: [{replicas: 20%, traffic: 20%}, {replicas: 100%}]}}`},
 		"the older version": {errors: "spec.objectRef.workloadRef", manifest: `
 apiVersion: rollouts.kruise.io/v1alpha1
 kind: Rollout

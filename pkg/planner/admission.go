@@ -84,16 +84,16 @@ func repairRecords(d *draft) {
 
 // EventRecordsRepaired is the reason of the event that somebody else had changed Weir's annotations on the
 // workload, and Weir rewrote them.
-const EventRecordsRepaired = "RecordPutRight"
+const EventRecordsRepaired = "RecordRestored"
 
 // EventExtraRepaired is the reason of the event that somebody else had changed the extra Deployment, and
 // Weir restored it.
-const EventExtraRepaired = "ExtraPutRight"
+const EventExtraRepaired = "ExtraRestored"
 
 // TamperedEvent returns the event that names the annotations which were changed and rewritten.
 func TamperedEvent(keys []string) Event {
 	return Event{Warning: true, Reason: EventRecordsRepaired, Message: fmt.Sprintf(
-		"somebody else wrote %s on the workload; only Weir writes that, it decides nothing, and it was put right", strings.Join(keys, ", "))}
+		"another client wrote %s on the workload; only Weir writes these annotations, so Weir ignored the change and restored them", strings.Join(keys, ", "))}
 }
 
 // admissionBypassed reports whether the native controller releases a new template because the workload is

@@ -26,12 +26,20 @@ type BatchInput struct {
 	Workload *Workload
 	// DisabledScalers reports whether autoscalers of the workload are disabled.
 	DisabledScalers bool
-	// PodProblem names pods that will not become ready, and why; empty if there are none.
-	PodProblem string
+	// PodProblem is why pods that the batch waits for are not ready.
+	PodProblem PodProblem
 	// Labels selects the releases whose pods get labels.
 	Labels PodLabels
 	// Pods are the pods of the update revision, if LabelsPods reports that they get labels.
 	Pods []UpdatedPod
+}
+
+// PodProblem is why pods are not ready. The zero value means that no cause is known.
+type PodProblem struct {
+	// Message counts the pods by cause.
+	Message string
+	// Failing is the reason of the condition Failing; empty if the cause may go away by waiting.
+	Failing rollouts.FailingReason
 }
 
 // BatchDecision is the next status of a BatchRelease and what must be done to reach it.

@@ -36,5 +36,5 @@ func batchGone(f facts) bool {
 // continues.
 func recreateBatchRelease(d *draft) {
 	d.act(RunBatch{Plan: planForStep(d.facts, d.progress().CurrentStepIndex)})
-	d.warn(EventBatchRecreated, fmt.Sprintf("somebody deleted the BatchRelease of step(%d); it was made again, and goes no further than that step", d.progress().CurrentStepIndex))
+	d.warn(EventBatchRecreated, fmt.Sprintf("a user deleted the BatchRelease of step(%d); Weir created it again, up to that step", d.progress().CurrentStepIndex))
 }

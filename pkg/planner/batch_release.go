@@ -208,7 +208,7 @@ func (d *batchDraft) restoreWorkload() {
 			d.setTarget(target)
 		}
 	case nativeControllerWorks:
-		d.status.Message = cmp.Or(w.Extra.Needed, w.DeletionBlocked, d.PodProblem)
+		d.status.Message = cmp.Or(w.Extra.Needed, w.DeletionBlocked, d.PodProblem.Message)
 	case kept != "":
 		d.status.Message = kept
 	default:
@@ -345,9 +345,9 @@ func (d *batchDraft) checkPods() {
 	}
 	wasReady := d.status.BatchState == rollouts.BatchReady
 	if !d.targetReached() || !wasReady && !d.allPodsLabelled(missing) {
-		problem := cmp.Or(d.PodProblem, d.workload.DeletionBlocked)
+		problem := cmp.Or(d.PodProblem.Message, d.workload.DeletionBlocked)
 		if d.plan.Abort {
-			problem = cmp.Or(d.PodProblem, d.workload.Extra.Needed, d.workload.DeletionBlocked)
+			problem = cmp.Or(d.PodProblem.Message, d.workload.Extra.Needed, d.workload.DeletionBlocked)
 		}
 		if !wasReady && problem != "" {
 			d.status.BatchState, d.status.Message = rollouts.BatchVerifying, problem

@@ -82,13 +82,26 @@ func WaitingFor(r *rollouts.Rollout) Waiting {
 	if c := r.Status.Stalled(); c != nil {
 		return Waiting{WaitDecision, "a supported workload", c.LastTransitionTime}
 	}
-	return Waiting{WaitWorkload, "workload", r.CreationTimestamp}
+	return Waiting{WaitWorkload, describeWorkloadWait(r), r.CreationTimestamp}
+}
+
+// describeWorkloadWait names the workload of a Rollout that has not taken it over yet.
+func describeWorkloadWait(r *rollouts.Rollout) string {
+	ref := r.Spec.WorkloadRef
+	switch {
+	case ref == nil:
+		return "a workload"
+	case strings.HasPrefix(r.Status.Message, workloadNotFound):
+		return fmt.Sprintf("%s %s, which does not exist", ref.Kind, ref.Name)
+	default:
+		return fmt.Sprintf("%s %s", ref.Kind, ref.Name)
+	}
 }
 
 // waitsByState has a function for each state that returns what a release in this state waits for.
 var waitsByState = map[State]func(*rollouts.Rollout, *rollouts.Progress) (Wait, string){
-	StateIdle:           fixedWait(WaitController, "controller"),
-	StateInitializing:   fixedWait(WaitTraffic, "network of the workload"),
+	StateIdle:           fixedWait(WaitController, "the controller"),
+	StateInitializing:   fixedWait(WaitTraffic, "the Services and routers of the plan"),
 	StateInStep:         describeStepWait,
 	StatePaused:         fixedWait(WaitDecision, "resume"),
 	StateRefused:        fixedWait(WaitDecision, "abort, rollback or the template of the release"),
@@ -102,7 +115,7 @@ var waitsByState = map[State]func(*rollouts.Rollout, *rollouts.Progress) (Wait, 
 	StateWorkloadGone:   fixedWait(WaitWorkload, workloadRestore),
 }
 
-const workloadRestore = "workload to be given back"
+const workloadRestore = "the workload to be restored"
 
 func fixedWait(wait Wait, text string) func(*rollouts.Rollout, *rollouts.Progress) (Wait, string) {
 	return func(*rollouts.Rollout, *rollouts.Progress) (Wait, string) { return wait, text }
@@ -112,9 +125,9 @@ func fixedWait(wait Wait, text string) func(*rollouts.Rollout, *rollouts.Progres
 func describeAbortWait(r *rollouts.Rollout, p *rollouts.Progress) (Wait, string) {
 	switch {
 	case r.Status.Activity() == rollouts.ActivityAborting:
-		return WaitPods, "pods of the stable revision"
+		return WaitPods, "the pods of the stable revision"
 	case p.RollingBack:
-		return WaitWorkload, "stable template"
+		return WaitWorkload, "the stable template"
 	default:
 		return WaitDecision, "retry, rollback or another template"
 	}
@@ -151,7 +164,7 @@ func describeStepWait(r *rollouts.Rollout, p *rollouts.Progress) (Wait, string) 
 		if p.Message != "" {
 			return WaitDecision, "gates of " + place
 		}
-		return WaitController, "controller" // the next pass of the controller enters the next step
+		return WaitController, "the controller" // the next pass of the controller enters the next step
 	}
 }
 

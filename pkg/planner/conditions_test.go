@@ -41,11 +41,11 @@ func TestWaitingFor(t *testing.T) {
 		what  string
 		since metav1.Time
 	}{
-		"new":       {phase(rollouts.PhaseInitial), planner.WaitWorkload, "workload", made},
+		"new":       {phase(rollouts.PhaseInitial), planner.WaitWorkload, "a workload", made},
 		"healthy":   {phase(rollouts.PhaseHealthy), planner.WaitNothing, "nothing", metav1.Time{}},
 		"disabled":  {phase(rollouts.PhaseDisabled), planner.WaitNothing, "nothing", metav1.Time{}},
-		"disabling": {phase(rollouts.PhaseDisabling), planner.WaitWorkload, "workload to be given back", metav1.Time{}},
-		"deleted":   {func(r *rollouts.Rollout) { r.DeletionTimestamp = &entered }, planner.WaitWorkload, "workload to be given back", entered},
+		"disabling": {phase(rollouts.PhaseDisabling), planner.WaitWorkload, "the workload to be restored", metav1.Time{}},
+		"deleted":   {func(r *rollouts.Rollout) { r.DeletionTimestamp = &entered }, planner.WaitWorkload, "the workload to be restored", entered},
 		"before":    {at(1, rollouts.BeforeStepUpgrade), planner.WaitTraffic, "traffic of step 1/2", entered},
 		"upgrading": {at(1, rollouts.StepUpgrade), planner.WaitPods, "pods of step 1/2", entered},
 		"crashing": {func(r *rollouts.Rollout) {
@@ -99,9 +99,9 @@ func TestWaitingFor(t *testing.T) {
 			at(2, rollouts.StepPaused)(r)
 			waitForCheck(r, rollouts.Check{SuccessRate: new("99%")}, entered)
 		}, planner.WaitChecks, "metrics of step 2/2", entered},
-		"approved":     {at(1, rollouts.StepReady), planner.WaitController, "controller", entered},
+		"approved":     {at(1, rollouts.StepReady), planner.WaitController, "the controller", entered},
 		"fewer steps":  {at(3, rollouts.StepPaused), planner.WaitApproval, "approval of step 3/2", entered},
-		"initializing": {doing(rollouts.ActivityInitializing), planner.WaitTraffic, "network of the workload", entered},
+		"initializing": {doing(rollouts.ActivityInitializing), planner.WaitTraffic, "the Services and routers of the plan", entered},
 		"paused": {func(r *rollouts.Rollout) {
 			doing(rollouts.ActivityPaused)(r)
 			r.Spec.Strategy.Paused = true
@@ -117,10 +117,10 @@ func TestWaitingFor(t *testing.T) {
 		"disabled in a step": {func(r *rollouts.Rollout) {
 			at(1, rollouts.StepUpgrade)(r)
 			r.Spec.Disabled = true
-		}, planner.WaitWorkload, "workload to be given back", entered},
-		"aborting": {doing(rollouts.ActivityAborting), planner.WaitPods, "pods of the stable revision", entered},
+		}, planner.WaitWorkload, "the workload to be restored", entered},
+		"aborting": {doing(rollouts.ActivityAborting), planner.WaitPods, "the pods of the stable revision", entered},
 		"aborted":  {doing(rollouts.ActivityAborted), planner.WaitDecision, "retry, rollback or another template", entered},
-		"ending":   {doing(rollouts.ActivityFinalising), planner.WaitWorkload, "workload to be given back", entered},
+		"ending":   {doing(rollouts.ActivityFinalising), planner.WaitWorkload, "the workload to be restored", entered},
 		"unsupported": {func(r *rollouts.Rollout) {
 			r.Status.SetCondition(rollouts.Condition{Type: rollouts.ConditionStalled, Status: metav1.ConditionTrue, Reason: string(rollouts.StalledUnsupported)}, entered)
 		}, planner.WaitDecision, "a supported workload", entered},
@@ -178,6 +178,9 @@ func (c *invariants) checkConditionsForTools(s rollouts.RolloutStatus) {
 	}
 	if c1 := s.Condition(rollouts.ConditionStalled); c1 != nil && c1.Reason == string(rollouts.StalledDeadline) && !waitsForPods(s) {
 		c.violate("told", "%s/%s stands still and waits for nothing", s.Phase, s.Activity())
+	}
+	if f := s.Failing(); f != nil && want == "Current" && f.Reason != string(rollouts.FailingWriteRefused) {
+		c.violate("told", "%s/%s is at rest and fails: %s", s.Phase, s.Activity(), f.Message)
 	}
 	if got := kstatus(s); got != want {
 		c.violate("told", "%s/%s looks %s to tools, want %s: %v", s.Phase, s.Activity(), got, want, s.Conditions)

@@ -4,6 +4,7 @@
 package planner
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -83,7 +84,7 @@ func reportMissedDeadline(d *draft, deadline time.Duration, p *rollouts.Progress
 		return
 	}
 	message := fmt.Sprintf("no progress at %s since %s, for longer than %d seconds: %s; %s", stalledObject(d.facts),
-		p.LastProgressTime.UTC().Format(time.RFC3339), int(deadline.Seconds()), awaitedProgress(d.facts), stallHelp(d.facts))
+		p.LastProgressTime.UTC().Format(time.RFC3339), int(deadline.Seconds()), awaitedProgress(d.facts), helpWith(d.facts, ""))
 	if !d.isStalledFor(rollouts.StalledDeadline) {
 		d.warn(string(rollouts.StalledDeadline), message)
 	}
@@ -190,57 +191,64 @@ func awaitedProgress(f facts) string {
 	return message
 }
 
+// stallHelp is advice to the user about a release that makes no progress.
+type stallHelp struct {
+	applies func(facts) bool
+	// fix is the advice to mend the cause. A known cause has a more precise one (failingFixes).
+	fix string
+	// otherwise is what the user can do instead.
+	otherwise string
+}
+
 // stallHelps have the advice to the user; the first row that applies is used. Blue-green refuses another
 // template, so its advice does not recommend one.
-var stallHelps = []struct {
-	applies func(facts) bool
-	help    string
-}{
+var stallHelps = []stallHelp{
 	{
 		func(f facts) bool {
 			return f.status.Phase == rollouts.PhaseTerminating || f.status.Phase == rollouts.PhaseDisabling
 		},
-		"the workload is given back when this is fixed, or when another template is set",
+		"fix this", "set another template: the workload is restored then",
 	},
-	{func(f facts) bool { return f.remade != nil }, "fix its pods, or set another template"},
+	{func(f facts) bool { return f.remade != nil }, "fix its pods", "set another template"},
 	{
 		func(f facts) bool {
 			return missingReference(f) != "" && !f.isDoing(rollouts.ActivityAborting)
 		},
-		"create it, or abort, or roll back",
+		"create it", "abort, or roll back",
 	},
-	{activityIs(rollouts.ActivityAborting), "fix the pods of the stable revision, set another template, or retry the release"},
-	{activityIs(rollouts.ActivityAborted), "see why the template cannot be set, or set it yourself"},
-	{activityIs(rollouts.ActivityCancelling), "fix the pods, or set another template"},
+	{activityIs(rollouts.ActivityAborting), "fix the pods of the stable revision", "set another template, or retry the release"},
+	{activityIs(rollouts.ActivityAborted), "see why the template cannot be set", "set it yourself"},
+	{activityIs(rollouts.ActivityCancelling), "fix the pods", "set another template"},
 	{
 		func(f facts) bool {
 			return f.isDoing(rollouts.ActivityFinalising) && canStillAbort(f.style, new(f.progress()))
 		},
-		"fix this, abort, or roll back",
+		"fix this", "abort, or roll back",
 	},
-	{activityIs(rollouts.ActivityFinalising), "fix the pods, or set another template, or the earlier one"},
+	{activityIs(rollouts.ActivityFinalising), "fix the pods", "set another template, or the earlier one"},
 	{
 		func(f facts) bool {
 			return f.progress().State == rollouts.StepUpgrade && f.style == rollouts.StyleBlueGreen
 		},
-		"fix the pods, abort, or roll back",
+		"fix the pods", "abort, or roll back",
 	},
 	{
 		func(f facts) bool { return f.progress().State == rollouts.StepUpgrade },
-		"fix the pods, set another template, abort, or roll back",
+		"fix the pods", "set another template, abort, or roll back",
 	},
-	{func(facts) bool { return true }, "fix this, abort, or roll back"},
+	{func(facts) bool { return true }, "fix this", "abort, or roll back"},
 }
 
 func activityIs(a rollouts.Activity) func(facts) bool {
 	return func(f facts) bool { return f.isDoing(a) }
 }
 
-// stallHelp returns the advice to the user about a release that makes no progress.
-func stallHelp(f facts) string {
-	for _, h := range stallHelps {
-		if h.applies(f) {
-			return h.help
+// helpWith returns the advice to the user about a release that makes no progress. The fix is the more precise
+// advice about a known cause, or empty.
+func helpWith(f facts, fix string) string {
+	for _, help := range stallHelps {
+		if help.applies(f) {
+			return cmp.Or(fix, help.fix) + ", or " + help.otherwise
 		}
 	}
 	return ""

@@ -141,7 +141,7 @@ func TestDeadlineReportsThreshold(t *testing.T) {
 	o.Now = clockStart.Add(time.Hour)
 	want := "no progress at deployment/web since 2026-07-01T12:00:00Z, for longer than 600 seconds: " +
 		"Rollout is in step(1/1), and upgrade workload to new version: why; 0 of 2 new pods are ready, " +
-		"and failureThreshold 40% tolerates 1 that are not; fix the pods, set another template, abort, or roll back"
+		"and failureThreshold 40% tolerates 1 that are not; fix the pods, or set another template, abort, or roll back"
 	p := planner.Decide(o)
 	got := p.Status.Condition(rollouts.ConditionStalled)
 	if got == nil || got.Message != want {

@@ -110,7 +110,7 @@ var cases = []caseRow{
 	{CaseNotNamed, revisionUnknown, awaitRevision},
 	{CaseBypassed, admissionBypassed, holdBypassed},
 
-	// No release is under way.
+	// No release in progress.
 	{CaseStillAborted, stillAborted, resumeAbort},
 	{CaseNotAdopted, notAdopted, adopt},
 	{CaseHealthy, facts.isHealthy, watchHealthy},
@@ -161,6 +161,7 @@ var projections = []struct {
 	{"record", updateRecord},
 	{"analysis", storeAnalysis},
 	{"measurable", keepMeasurable},
+	{"failing", reportFailing},
 	{"deadline", checkDeadline},
 	{"revertible", reportRevertible},
 	{"kstatus", setKstatusConditions},

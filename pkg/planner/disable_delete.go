@@ -43,7 +43,7 @@ func disableRollout(d *draft) {
 		// enabled again.
 		d.setActivity(rollouts.ActivityAborted, d.status.Message)
 	}
-	d.announce("RolloutDisabled", "the workload was given back to its own controller")
+	d.announce("RolloutDisabled", "the workload was returned to its own controller")
 }
 
 // deleteRollout restores the workload, Services and routes of a Rollout that is being deleted, as far as one pass
@@ -62,7 +62,7 @@ func deleteRollout(d *draft) {
 	closeRecord(d, rollouts.ReleaseDeleted)
 	d.status.WorkloadUID = ""
 	if others := rollouts.FinalizersOf(d.Rollout, rollouts.FinalizerRollout); others != "" {
-		d.status.Message = "Rollout has given everything back, and stays until somebody takes these finalizers off: " + others
+		d.status.Message = "Rollout has restored everything, and stays until a user removes these finalizers: " + others
 	}
 	d.setCondition(rollouts.ConditionTerminating, metav1.ConditionFalse, "Completed", message)
 	removeFromAdmission(d)
@@ -111,7 +111,7 @@ func runTeardown(d *draft, rows []rollouts.FinalisingStep, last rollouts.Release
 // teardown is complete.
 func restoreWorkloadPaused(d *draft) (done bool) {
 	if d.w.HasManagedFields && d.progress().FinalisingStep == "" && d.w.LiveRevision != d.w.StableRevision {
-		d.warn("WorkloadKeptPaused", "the release was aborted, so the workload is given back paused; release another template, then resume it")
+		d.warn("WorkloadKeptPaused", "the release was aborted, so the workload is returned paused; release another template, then resume it")
 	}
 	return runTeardown(d, disableTeardown, restorePlan(d.facts, rollouts.Immediate, Revision{}, true))
 }

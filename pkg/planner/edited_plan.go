@@ -18,7 +18,7 @@ func applyEditedPlan(d *draft) {
 		target = 1
 	}
 	if more := plannedPods(d.facts, target); more > released && p.State == rollouts.StepPaused && approver(&d.status, p.CurrentStepIndex, "") == "" {
-		d.warn("StepPassedByEdit", fmt.Sprintf("the plan was edited while step(%d) waited for its approval; the release goes on at step(%d), with up to %d new pods instead of %d", p.CurrentStepIndex, target, more, released))
+		d.warn("StepPassedByEdit", fmt.Sprintf("the plan was edited while step(%d) waited for its approval; the release continues at step(%d), with up to %d new pods instead of %d", p.CurrentStepIndex, target, more, released))
 	}
 	switch {
 	case target == p.NextStepIndex:

@@ -88,7 +88,7 @@ func IsExtraWorkloadOf(b *rollouts.BatchRelease, o metav1.Object) bool {
 
 // BatchNameConflict returns the message that another BatchRelease has the name which the Rollout needs.
 func BatchNameConflict(b *rollouts.BatchRelease) string {
-	return fmt.Sprintf("batchrelease %s (uid %s) exists and is not this Rollout's, so that it is left alone and nothing is released; delete it if nobody needs it, or give the Rollout another name", b.Name, b.UID)
+	return fmt.Sprintf("batchrelease %s (uid %s) exists and belongs to another owner, so nothing is released; delete it if it is not needed, or give the Rollout another name", b.Name, b.UID)
 }
 
 // Finalized reports whether a deleted Rollout has restored everything, and only finalizers of others

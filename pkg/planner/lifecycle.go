@@ -79,7 +79,7 @@ func adoptionWaitReason(f facts) string {
 		// template takes long to roll out.
 		return ""
 	case f.w.NativeUpdateRunning || !f.w.Settled:
-		return "Rollout waits for the rolling update under way to settle"
+		return "Rollout waits for the current rolling update to settle"
 	default:
 		return ""
 	}
@@ -209,7 +209,7 @@ func setUnsupported(d *draft) {
 // workloadMadeAgain. StateOf recognizes the state by this prefix.
 const (
 	workloadNotFound  = "Workload Not Found"
-	workloadMadeAgain = "Workload was made again"
+	workloadMadeAgain = "Workload was created again"
 )
 
 // endWithoutWorkload ends a release whose workload was deleted, and restores the Services and routes that the

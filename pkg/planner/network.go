@@ -117,23 +117,23 @@ func (d *draft) ensureNetworkHold() *rollouts.NetworkHold {
 // warnAboutTamperedRecord emits an event about a router with a record that Weir did not write.
 func warnAboutTamperedRecord(d *draft) {
 	if d.TamperedRecord != "" {
-		d.warn("RecordPutRight", "somebody has written the record on "+d.TamperedRecord+": it is not believed, and what led to the new version there leads to the stable one")
+		d.warn("RecordRestored", "another client has written the record on "+d.TamperedRecord+": Weir ignores the record, and routes the requests to the stable version")
 	}
 }
 
 // The messages say who undoes the writes of a release, and what the user should do.
 const (
-	pinUndone   = "%s takes off service/%s what the release puts into spec.selector"
-	routeUndone = "%[1]s undoes what the release writes to what leads to service/%[2]s"
-	undoneHint  = "; it is put back each time. Have it leave that alone, as docs/traffic.md says"
+	pinUndone   = "%s reverts what the release writes to spec.selector of service/%s"
+	routeUndone = "%[1]s reverts what the release writes to the routers of service/%[2]s"
+	undoneHint  = "; Weir writes it again each time. Configure that client to ignore these fields (docs/traffic.md)"
 )
 
 // reportUndone reports that somebody has undone Weir's changes of a Service or router.
 func reportUndone(d *draft, format string) {
 	if d.undone == "" {
-		d.warn("TrafficCorrected", fmt.Sprintf("step(%d) requests did not go where they should; routers are told again", d.progress().CurrentStepIndex))
+		d.warn("TrafficCorrected", fmt.Sprintf("step(%d) requests were routed to the wrong pods; Weir writes the routes again", d.progress().CurrentStepIndex))
 	}
-	who := "somebody"
+	who := "another client"
 	if format == pinUndone {
 		who = cmp.Or(d.Route.Writer, who)
 	}

@@ -96,6 +96,21 @@ func decidingChecks(a *rollouts.Analysis) []rollouts.Check {
 	})
 }
 
+// StepChecks returns the names of the checks in a plan that a step must pass. The check podsHealthy, which every
+// analysis has, is not among them.
+func StepChecks(plan *rollouts.Release, step int32) []string {
+	if plan.Analysis == nil {
+		return nil
+	}
+	var names []string
+	for _, c := range decidingChecks(plan.Analysis) {
+		if c.PodsHealthy == "" && (len(c.Steps) == 0 || slices.Contains(c.Steps, step)) {
+			names = append(names, rollouts.CheckName(&c))
+		}
+	}
+	return names
+}
+
 // appendOpen appends a check that applies to a step, unless the check has passed there.
 func appendOpen(open []OpenCheck, plan *rollouts.Analysis, c *rollouts.Check, at rollouts.CheckPoint, step int32, a *rollouts.AnalysisStatus, p *rollouts.Progress) []OpenCheck {
 	check := OpenCheck{OverriddenCheck: rollouts.OverriddenCheck{Name: rollouts.CheckName(c), Step: step}, At: at}

@@ -29,7 +29,7 @@ func pauseRelease(d *draft) {
 	default:
 		d.unstall(rollouts.StalledStableGone, rollouts.StalledStableEdited)
 		if done := moveBackToStable(d); !done {
-			d.status.Message += "; what its abort had begun comes to its end"
+			d.status.Message += "; its abort is being completed first"
 		}
 	}
 }

@@ -55,7 +55,7 @@ func JudgePods(p PodHealthByRevision, now time.Time) judge.Verdict {
 }
 
 // podsHealthyWhy is the message of a check that has passed.
-const podsHealthyWhy = "the new pods get on as well as the stable ones"
+const podsHealthyWhy = "new pods are as healthy as the stable ones"
 
 // podsFailed returns a failed verdict.
 func podsFailed(format string, args ...any) judge.Verdict {

@@ -70,6 +70,37 @@ func RouteOf(step rollouts.Step) Route {
 	return Route{Weight: parsePercent(step.Traffic), Matches: step.Matches, Headers: step.RequestHeaderModifier}
 }
 
+// DescribeMatches describes the requests that a step selects, such as "x-canary: yes". It is empty if the step selects
+// none.
+func DescribeMatches(matches []rollouts.RouteMatch) string {
+	alternatives := make([]string, 0, len(matches))
+	for _, m := range matches {
+		var parts []string
+		if m.Path != nil && m.Path.Value != nil {
+			parts = append(parts, *m.Path.Value+map[string]string{"PathPrefix": "*", "": "*", "RegularExpression": " (regular expression)"}[valueOrEmpty(m.Path.Type)])
+		}
+		for _, h := range m.Headers {
+			parts = append(parts, h.Name+map[bool]string{true: " =~ ", false: ": "}[isRegularExpression(h)]+h.Value)
+		}
+		for _, q := range m.QueryParams {
+			parts = append(parts, "?"+q.Name+map[bool]string{true: "=~", false: "="}[isRegularExpression(q)]+q.Value)
+		}
+		alternatives = append(alternatives, strings.Join(parts, " and "))
+	}
+	return strings.Join(alternatives, " or ")
+}
+
+func isRegularExpression(m rollouts.ValueMatch) bool {
+	return valueOrEmpty(m.Type) == "RegularExpression"
+}
+
+func valueOrEmpty(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
 // Equals reports whether two routes send the same requests to the update revision.
 func (r Route) Equals(other Route) bool {
 	return formatWeight(r.Weight) == formatWeight(other.Weight) && formatMatches(r.Matches) == formatMatches(other.Matches) &&

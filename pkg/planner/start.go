@@ -122,7 +122,7 @@ func startRollback(d *draft) {
 func supersede(d *draft) {
 	if d.isEnding() {
 		if converged := convergePods(d); !converged {
-			d.status.Message = "Workload is continuous release, and the pods that it begins from are brought up"
+			d.status.Message = "Workload is continuous release, and the pods that it starts from are being created"
 			return
 		}
 	}

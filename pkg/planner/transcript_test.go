@@ -73,6 +73,9 @@ func (t *transcript) planned(r *rollouts.Rollout, p planner.Decision) {
 	if isStalled(r.Status) && !isStalled(p.Status) {
 		t.printLine("rollout", "is no longer stalled")
 	}
+	if was, is := describeFailing(r.Status), describeFailing(p.Status); is != was {
+		t.printUnder("failing", "%s", cmp.Or(is, "no longer"))
+	}
 	if was, is := describeRoutability(r.Status), describeRoutability(p.Status); is != was {
 		t.printUnder("routable", "%s", cmp.Or(is, "again"))
 	}
@@ -90,6 +93,14 @@ func (t *transcript) printEvents(announced []planner.Event) {
 			t.printUnder("event", "%s", e.Reason)
 		}
 	}
+}
+
+// describeFailing returns the known cause for which a release makes no progress.
+func describeFailing(s rollouts.RolloutStatus) string {
+	if c := s.Failing(); c != nil {
+		return c.Reason
+	}
+	return ""
 }
 
 // describeRoutability returns why a release cannot be routed.

@@ -41,7 +41,7 @@ func requeueWorkload(d *draft) {
 	if !d.w.Settled {
 		return
 	}
-	d.cause = "the ControllerRevision of the workload's template was deleted; its controller, which makes it again, was asked to look at the workload"
+	d.cause = "the ControllerRevision of the workload's template was deleted; Weir has asked its controller to create it again"
 	at := d.Now.Truncate(requeueInterval)
 	d.wakeIn(d.until(at.Add(requeueInterval)))
 	if annotation := at.UTC().Format(time.RFC3339); d.w.LastRequeueAnnotation != annotation {

@@ -129,7 +129,7 @@ func applyStrategy(d *draft) {
 	}
 	if to := nextEffect(d.facts); to != nil {
 		if wasOverwritten(d.facts) {
-			d.addEvent(true, "TrafficCorrected", "requests did not go where they should; routers are told again")
+			d.addEvent(true, "TrafficCorrected", "requests were routed to the wrong pods; Weir writes the routes again")
 		}
 		d.applyEffect(to)
 		return

@@ -54,7 +54,7 @@ func rejectedReason(f *facts) string {
 	case !f.step.Routed():
 		return ""
 	case r.Refused == "" && r.Pending != "":
-		return "the router has not taken up the route yet, " + r.Pending
+		return "the router has not accepted the route yet, " + r.Pending
 	default:
 		return r.Refused
 	}

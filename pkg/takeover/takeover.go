@@ -126,9 +126,9 @@ func (p *Plan) addRollout(r *rollouts.Rollout, b *rollouts.BatchRelease, f *Foun
 	known := served && row.GVK.GroupKind() == deployments
 	switch {
 	case !known && live:
-		p.addRefusal(r, fmt.Sprintf("has a release under way of a %s in the style %s, which Weir cannot go on with; finish it first, or roll it back", ref.Kind, style))
+		p.addRefusal(r, fmt.Sprintf("has a release under way of a %s in the style %s, which Weir cannot continue; finish it first, or roll it back", ref.Kind, style))
 	case !served:
-		p.addRemark("Rollout", r, fmt.Sprintf("names a %s, which Weir does not release in the style %s: it will say so and do nothing", ref.Kind, style))
+		p.addRemark("Rollout", r, fmt.Sprintf("names a %s, which Weir does not release in the style %s: Weir will report this and change nothing", ref.Kind, style))
 	case known:
 		if same := adoptRevision(r, b, row, f); live {
 			p.addLiveRelease(r, release, same)
@@ -143,7 +143,7 @@ func (p *Plan) addLiveRelease(r *rollouts.Rollout, release *rollouts.Release, sa
 	}
 	p.Live = append(p.Live, Remark{Object: describe("Rollout", r), Text: what})
 	if !same {
-		p.addRemark("Rollout", r, "has a release under way of a template that its workload has no longer: Weir will begin with the one it has, at step 1")
+		p.addRemark("Rollout", r, "has a release in progress of a template that its workload no longer has: Weir will release the current template, from step 1")
 	}
 }
 

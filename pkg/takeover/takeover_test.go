@@ -136,7 +136,7 @@ func TestRecognised(t *testing.T) {
 			if got := stored[*rollouts.Rollout](p).Status.Canary.UpdateRevision != theirRevision; got != tc.want {
 				t.Errorf("recognised: %t", got)
 			}
-			if told := len(p.Remarks) == 1 && strings.Contains(p.Remarks[0].Text, "at step 1"); told == tc.want || p.Refused() {
+			if told := len(p.Remarks) == 1 && strings.Contains(p.Remarks[0].Text, "from step 1"); told == tc.want || p.Refused() {
 				t.Errorf("remarks %v", p.Remarks)
 			}
 		})

@@ -131,7 +131,7 @@ func (b canaryIngress) newCanaryIngress(o Objects, r Router, want planner.Route)
 	spec := stable.Spec.DeepCopy()
 	rules := canaryRules(spec.Rules, p)
 	if len(rules) == 0 {
-		return nil, fmt.Errorf("ingress %s has no rule that leads to service %s", stable.Name, p.StableService)
+		return nil, fmt.Errorf("ingress %s has no rule with the backend service %s", stable.Name, p.StableService)
 	}
 	c := &networkingv1.Ingress{
 		TypeMeta:   metav1.TypeMeta{APIVersion: networkingv1.SchemeGroupVersion.String(), Kind: kindIngress.Kind},

@@ -43,7 +43,7 @@ func TestObserve(t *testing.T) {
 			objs := ingressObjects(t)
 			objs.Routers = nil
 			return objs
-		}, ingressRef(""), planner.Route{Pinned: "one", UnroutableReason: "nothing leads to service web; name its ingress, gateway.httpRouteName or customNetworkRefs"}, nil},
+		}, ingressRef(""), planner.Route{Pinned: "one", UnroutableReason: "no router is named for service web; set ingress, gateway.httpRouteName or customNetworkRefs"}, nil},
 		"stable": {ingressObjects, ingressRef("nginx"), planner.Route{Pinned: "one"}, nil},
 		"canary service only": {func(t *testing.T) Objects { return routedObjects(t, planner.Route{}) }, ingressRef(""),
 			planner.Route{Pinned: "one", Canary: "two"}, nil},
@@ -57,17 +57,17 @@ func TestObserve(t *testing.T) {
 			objs := ingressObjects(t)
 			stableIngress(&objs).Spec.Rules = nil
 			return objs
-		}, ingressRef(""), planner.Route{Pinned: "one", UnroutableReason: where + ".ingress: ingress front has no rule that leads to service web"}, nil},
+		}, ingressRef(""), planner.Route{Pinned: "one", UnroutableReason: where + ".ingress: ingress front has no rule with the backend service web"}, nil},
 		"somebody's": {func(t *testing.T) Objects {
 			objs := routedObjects(t, weightRoute(20))
 			objs.CanaryService.OwnerReferences, objs.Routers[0].CanaryIngress.OwnerReferences = nil, nil
 			return objs
-		}, ingressRef(""), planner.Route{Pinned: "one", UnroutableReason: "making canary service: service web-canary exists and belongs to no release; rename it, or delete it if nobody needs it"}, nil},
+		}, ingressRef(""), planner.Route{Pinned: "one", UnroutableReason: "making canary service: service web-canary exists and belongs to no release; rename it, or delete it if it is not needed"}, nil},
 		"a canary service that others keep": {func(t *testing.T) Objects {
 			objs := routedObjects(t, planner.Route{})
 			objs.CanaryService.DeletionTimestamp, objs.CanaryService.Finalizers = &metav1.Time{}, []string{"example.com/keep"}
 			return objs
-		}, ingressRef(""), planner.Route{Pinned: "one", UnroutableReason: "making canary service: service web-canary is being deleted, and stays until somebody takes these finalizers off: example.com/keep"}, nil},
+		}, ingressRef(""), planner.Route{Pinned: "one", UnroutableReason: "making canary service: service web-canary is being deleted, and stays until a user removes these finalizers: example.com/keep"}, nil},
 		"a canary ingress that others keep": {func(t *testing.T) Objects {
 			objs := routedObjects(t, weightRoute(20))
 			objs.Routers[0].CanaryIngress.DeletionTimestamp = &metav1.Time{}

@@ -29,7 +29,7 @@ func ObserveSteps(o Objects, ref rollouts.TrafficRoutingRef, steps []rollouts.St
 		all.Missing, all.StableServiceMissing = "service/"+ref.Service, true
 	}
 	if len(o.Routers) == 0 {
-		all.UnroutableReason = fmt.Sprintf("nothing leads to service %s; name its ingress, gateway.httpRouteName or customNetworkRefs", ref.Service)
+		all.UnroutableReason = fmt.Sprintf("no router is named for service %s; set ingress, gateway.httpRouteName or customNetworkRefs", ref.Service)
 	}
 	for i, r := range o.Routers {
 		all = mergeRoutes(all, ObserveRouter(o, r), i == 0)

@@ -274,7 +274,7 @@ func TestErrors(t *testing.T) {
 		"no service to route": {func(o *Objects) { o.Service = nil }, route(headerMatch("", "a", "b")), "service web does not exist; create it, or correct the name of the Service in trafficRoutings"},
 		"no ingress":          {func(o *Objects) { o.Routers[0].Object = nil }, route(headerMatch("", "a", "b")), "ingress/front does not exist"},
 		"no revision":         {none, func(o Objects) ([]object.Change, error) { return PinStableService(o, "") }, "revision is not known"},
-		"no rule":             {func(o *Objects) { o.ServiceName.Name = "other" }, route(headerMatch("", "a", "b")), "ingress front has no rule that leads to service other"},
+		"no rule":             {func(o *Objects) { o.ServiceName.Name = "other" }, route(headerMatch("", "a", "b")), "ingress front has no rule with the backend service other"},
 		"somebody's service":  {func(o *Objects) { o.CanaryService = o.Service }, canary, "belongs to no release"},
 		"somebody's ingress":  {func(o *Objects) { o.Routers[0].CanaryIngress = stableIngress(o) }, route(headerMatch("", "a", "b")), "belongs to no release"},
 		"another's service": {func(o *Objects) { o.CanaryService = ownedByOther(o, o.Service.DeepCopy()) }, canary,

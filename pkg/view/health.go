@@ -42,8 +42,10 @@ func rolloutHealth(r *rollouts.Rollout) (string, *metav1.Time) {
 	if since.IsZero() {
 		since = nil
 	}
-	if c := r.Status.Stalled(); c != nil {
-		return degraded, &c.LastTransitionTime
+	for _, c := range []*rollouts.Condition{r.Status.Failing(), r.Status.Stalled()} {
+		if c != nil {
+			return degraded, &c.LastTransitionTime
+		}
 	}
 	if r.Status.Phase == rollouts.PhaseDisabled {
 		return suspended, since

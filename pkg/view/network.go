@@ -121,7 +121,7 @@ func (b *builder) setRouterHealth(n *rollouts.Node, r traffic.Router) {
 	case route.Routed && route.Weight != nil:
 		n.Traffic, n.Message = route.Weight, fmt.Sprintf("%d %% of the requests go to the update revision", *route.Weight)
 	case len(route.Matches) > 0:
-		n.Message = "requests go to the update revision by their content"
+		n.Message = "matching requests go to the new version"
 	}
 }
 

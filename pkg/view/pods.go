@@ -111,7 +111,7 @@ func (b *builder) setRevisionHealth(r *revision, refusal string) {
 	}
 	trouble, again := workload.UnreadyReasons(r.pods, r.Revision, b.now)
 	b.requeueAfter(again)
-	switch r.Message = cmp.Or(refusal, trouble); {
+	switch r.Message = cmp.Or(refusal, trouble.Message); {
 	case r.Message != "":
 		r.Health = degraded
 	case deref(r.Ready) < deref(cmp.Or(r.Desired, r.Pods)):
@@ -157,8 +157,8 @@ func podNode(p *corev1.Pod, of revision, now time.Time) rollouts.Node {
 		return n
 	}
 	n.Health = progressing
-	if cause, _ := workload.UnreadyReason(p, now); cause != "" {
-		n.Health, n.Message = degraded, cause
+	if cause, _ := workload.UnreadyReason(p, now); cause.Message != "" {
+		n.Health, n.Message = degraded, cause.Message
 	}
 	return n
 }

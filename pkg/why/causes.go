@@ -32,11 +32,15 @@ var blockingConditions = []struct {
 // causes returns what prevents the release from continuing.
 func causes(r *rollouts.Rollout, s planner.State, batch *rollouts.BatchRelease) []rollouts.Cause {
 	var out []rollouts.Cause
+	failing := r.Status.Failing()
+	if failing != nil {
+		out = append(out, failingCause(r, failing))
+	}
 	if c := r.Status.Stalled(); c != nil {
 		out = append(out, stalledCause(r, c))
 	}
 	for _, row := range blockingConditions {
-		if c := r.Status.Condition(row.kind); c != nil && c.Status == row.bad {
+		if c := r.Status.Condition(row.kind); c != nil && c.Status == row.bad && !isExplained(c.Message, out) {
 			out = append(out, rollouts.Cause{About: row.about, Message: c.Message, Objects: row.objects(r)})
 		}
 	}
@@ -44,8 +48,28 @@ func causes(r *rollouts.Rollout, s planner.State, batch *rollouts.BatchRelease) 
 	if p == nil || s == planner.StateIdle {
 		return out
 	}
-	out = append(out, progressCauses(r, p, batch)...)
+	for _, cause := range progressCauses(r, p, batch) {
+		if !isExplained(cause.Message, out) {
+			out = append(out, cause)
+		}
+	}
 	return append(out, checkCauses(r)...)
+}
+
+// isExplained reports whether a message is among the causes that were found before.
+func isExplained(message string, causes []rollouts.Cause) bool {
+	return slices.ContainsFunc(causes, func(c rollouts.Cause) bool { return c.Message == strings.TrimSuffix(message, ".") })
+}
+
+// failingCause returns why the release fails, and the fix.
+func failingCause(r *rollouts.Rollout, c *rollouts.Condition) rollouts.Cause {
+	cause := rollouts.Cause{About: "failing", Objects: workloadRefs(r)}
+	switch rollouts.FailingReason(c.Reason) {
+	case rollouts.FailingObjectMissing, rollouts.FailingRouteBlocked:
+		cause.Objects = networkRefs(r)
+	}
+	cause.Message, cause.Advice = planner.SplitHelp(c.Message)
+	return cause
 }
 
 // stalledCause returns the message of the condition. The summary says what to do about an abort.

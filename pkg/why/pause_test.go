@@ -24,7 +24,7 @@ func TestPauseOverTime(t *testing.T) {
 	r.Status.Phase, r.Status.Message = rollouts.PhaseProgressing, message
 	r.Status.SetActivity(rollouts.ActivityInRolling, "m", entered)
 	r.Status.Canary = &rollouts.Progress{CurrentStepIndex: 1, State: rollouts.StepPaused, LastUpdateTime: &entered}
-	if w := Explain(r, Facts{Now: entered.Add(30 * time.Second)}); w.WaitingFor.Until == nil || !strings.Contains(w.Summary, "at 2026-01-05T10:01:00Z") {
+	if w := Explain(r, Facts{Now: entered.Add(30 * time.Second)}); w.WaitingFor.Until == nil || !strings.Contains(w.Summary, "waiting until 2026-01-05T10:01:00Z.") {
 		t.Errorf("within the time: until %v, %s", w.WaitingFor.Until, w.Summary)
 	}
 	w := Explain(r, Facts{Now: entered.Add(10 * time.Minute)})

@@ -65,15 +65,15 @@ func stablePodsSurvive(r *rollouts.Rollout) bool {
 
 // blockedReasons are short reasons why a state does not allow a verb, and what helps.
 var blockedReasons = map[planner.State]string{
-	planner.StateIdle:           "no release is under way",
+	planner.StateIdle:           "no release is in progress",
 	planner.StateWorkloadGone:   "the workload is gone",
 	planner.StateLeaving:        "the Rollout is being disabled or deleted; abort is possible",
 	planner.StateLeavingAborted: "the Rollout is being disabled or deleted; the release is aborted",
 	planner.StateRefused:        "the workload has another template; set that of the release again, or abort",
 	planner.StatePaused:         "the release is paused; resume it first",
-	planner.StateSuperseding:    "another template takes the place of this one",
+	planner.StateSuperseding:    "another template is replacing this one",
 	planner.StateAborted:        "the release is aborted; retry starts it again",
-	planner.StateFinalising:     "every step is done; abort is possible",
+	planner.StateFinalising:     "all steps are done; abort is possible",
 	planner.StateRestoring:      "the release is complete; release the earlier template to go back",
 	planner.StateCancelling:     "the template is the stable one again",
 	planner.StateInitializing:   "only an aborted release is retried",

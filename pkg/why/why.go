@@ -24,6 +24,7 @@ const (
 	AtRest   = "AtRest"
 	Moving   = "Moving"
 	Waiting  = "Waiting"
+	Failing  = "Failing"
 	Stalled  = "Stalled"
 	Paused   = "Paused"
 	Aborting = "Aborting"
@@ -74,6 +75,8 @@ var wireStates = map[planner.State]string{
 func wireState(r *rollouts.Rollout, s planner.State, w planner.Waiting) string {
 	stalled := r.Status.Stalled()
 	switch {
+	case r.Status.Failing() != nil:
+		return Failing
 	case stalled != nil && stalled.Reason != string(rollouts.StalledAborted):
 		return Stalled
 	case s == planner.StateAborted && w.For != planner.WaitDecision:
@@ -157,33 +160,48 @@ func summary(r *rollouts.Rollout, s planner.State, waiting planner.Waiting, w *r
 		return stepSummary(r, waiting, w, now)
 	}
 	text := sentence(s.Explain(r))
-	switch waiting.For {
-	case planner.WaitPods, planner.WaitTraffic, planner.WaitWorkload:
-		text += " It waits for: " + waiting.Text + sinceText(waiting, now) + "."
+	switch cause := blockingMessage(r); {
+	case cause != "":
+		text += " " + sentence(cause)
+	case waiting.For == planner.WaitPods, waiting.For == planner.WaitTraffic, waiting.For == planner.WaitWorkload:
+		text += " Waiting for " + waiting.Text + waitedText(waiting, now) + "."
 	}
 	return text
 }
 
+// blockingMessage returns the cause for which the release fails; empty if it does not.
+func blockingMessage(r *rollouts.Rollout) string {
+	c := r.Status.Failing()
+	if c == nil {
+		return ""
+	}
+	cause, _ := planner.SplitHelp(c.Message)
+	return cause
+}
+
 func idleSummary(r *rollouts.Rollout, waiting planner.Waiting) string {
-	c := r.Status.Stalled()
-	switch {
-	case c != nil:
-		return sentence("nothing can be released: " + c.Message)
+	stalled := r.Status.Stalled()
+	switch cause := blockingMessage(r); {
+	case cause != "":
+		return sentence(cause)
+	case stalled != nil:
+		return sentence("nothing can be released: " + stalled.Message)
 	case waiting.For != planner.WaitNothing:
-		return sentence("no release is under way; the Rollout waits for: " + waiting.Text)
+		return sentence("waiting for " + waiting.Text)
 	case r.Status.Phase == rollouts.PhaseDisabled:
 		return "The Rollout is disabled: changes of the workload are not held."
 	default:
-		return "No release is under way."
+		return "No release in progress."
 	}
 }
 
 // waitDescriptions describe what a step waits for, within a sentence.
 var waitDescriptions = map[planner.Wait]string{
-	planner.WaitApproval: "an approval", planner.WaitTime: "the end of its pause", planner.WaitPods: "its pods",
+	planner.WaitApproval: "approval", planner.WaitTime: "the end of its pause", planner.WaitPods: "its pods",
 	planner.WaitTraffic: "its traffic", planner.WaitChecks: "its checks", planner.WaitController: "the controller",
 }
 
+// stepSummary returns one sentence about a step, such as "v2, step 1 of 3: waiting for approval for 14 minutes."
 func stepSummary(r *rollouts.Rollout, waiting planner.Waiting, w *rollouts.RolloutWhy, now time.Time) string {
 	p := r.Status.Active()
 	_, release := r.Spec.Strategy.Active()
@@ -191,37 +209,41 @@ func stepSummary(r *rollouts.Rollout, waiting planner.Waiting, w *rollouts.Rollo
 	if release != nil {
 		steps = len(release.Steps)
 	}
+	place := fmt.Sprintf("%s, step %d of %d: ", VersionName(w.Release), p.CurrentStepIndex, steps)
+	waited := waitedText(waiting, now)
+	if cause := blockingMessage(r); cause != "" {
+		return place + strings.ToLower(Failing) + waited + ": " + cause + "."
+	}
 	what := waitDescriptions[waiting.For]
+	explained := what != "" && p.Message != ""
 	if what == "" {
 		what = waiting.Text
 	}
-	if waiting.For == planner.WaitTime && w.WaitingFor.Until == nil {
-		what = "its gates" // the time is over
+	text := "waiting for " + what
+	switch {
+	case w.State == Stalled:
+		text = "stalled, waiting for " + what
+	case w.WaitingFor.Until != nil:
+		text = "waiting until " + w.WaitingFor.Until.UTC().Format(time.RFC3339)
+	case waiting.For == planner.WaitTime: // the time is over
+		return place + "waiting" + waited + ": " + strings.TrimSuffix(w.WaitingFor.What, ".") + "."
 	}
-	does := "waits"
-	if w.State == Stalled {
-		does = "is stalled, and waits"
+	if w.WaitingFor.Until == nil {
+		text += waited
 	}
-	text := fmt.Sprintf("Step %d of %d of %s %s for %s", p.CurrentStepIndex, steps, VersionName(w.Release), does, what)
-	if until := w.WaitingFor.Until; until != nil {
-		text += " at " + until.UTC().Format(time.RFC3339)
-	}
-	text += sinceText(waiting, now)
-	if waiting.For == planner.WaitTime && w.WaitingFor.Until == nil {
-		return text + ": " + strings.TrimSuffix(w.WaitingFor.What, ".") + "."
-	}
-	if p.Message != "" && waitDescriptions[waiting.For] != "" {
+	text = place + text
+	if explained {
 		text += ": " + strings.TrimSuffix(p.Message, ".")
 	}
 	return text + "."
 }
 
-// sinceText returns how long ago a wait began, in one unit.
-func sinceText(w planner.Waiting, now time.Time) string {
+// waitedText returns how long a wait has lasted, in one unit.
+func waitedText(w planner.Waiting, now time.Time) string {
 	if w.Since.IsZero() {
 		return ""
 	}
-	return ", since " + durationText(now.Sub(w.Since.Time))
+	return " for " + durationText(now.Sub(w.Since.Time))
 }
 
 // durationUnits are the units of durations, the longest first.

@@ -106,7 +106,7 @@ func (s availability) isLive(e *appsv1.Deployment) bool {
 func (s availability) explainNeeded() string {
 	for _, e := range remainingExtras(s.owned) {
 		if needed, until := s.isNeeded(e, s.hold.aborting()); needed {
-			return fmt.Sprintf("deployment %s has %d of %d pods available, so that those of deployment %s stay until %d are", s.d.Name, s.available, replicas(s.d), e.Name, until)
+			return fmt.Sprintf("deployment %s has %d of %d pods available, so the pods of deployment %s stay until %d are", s.d.Name, s.available, replicas(s.d), e.Name, until)
 		}
 	}
 	return ""

@@ -164,7 +164,7 @@ func TestBlockedExtraDeletion(t *testing.T) {
 		}
 	}
 	w := canary{}.Observe(d, owned, HoldFromRecords(d))
-	if !w.Extra.Exists || w.TargetApplied || !strings.HasSuffix(w.DeletionBlocked, "takes these finalizers off: example.com/keep") {
+	if !w.Extra.Exists || w.TargetApplied || !strings.HasSuffix(w.DeletionBlocked, "removes these finalizers: example.com/keep") {
 		t.Errorf("with pods: extra %t, obeyed %t, %q", w.Extra.Exists, w.TargetApplied, w.DeletionBlocked)
 	}
 	set.Spec.Replicas, set.Status.Replicas = new(int32), 0

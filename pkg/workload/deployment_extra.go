@@ -80,7 +80,7 @@ func (r revisions) excludeOtherSets(e *appsv1.Deployment) {
 }
 
 // repairedExtra returns the extra Deployment as it must be. An adopted one keeps the template that
-// OpenKruise gave it. Records of Weir that somebody else wrote are removed. No annotation is added:
+// OpenKruise gave it. Records of Weir that another client wrote are removed. No annotation is added:
 // otherwise a user who fills the annotations could prevent the repair.
 func repairedExtra(e, d *appsv1.Deployment, hold Hold, to planner.SetTarget, owner metav1.OwnerReference, size int32) *appsv1.Deployment {
 	want, template := e.DeepCopy(), e.Spec.Template

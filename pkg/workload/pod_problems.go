@@ -13,7 +13,9 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
 // podGracePeriod is how long a pod may stay in a state that every pod passes through, such as
@@ -27,34 +29,37 @@ type podProblem struct {
 	of func(*corev1.Pod) string
 	// since returns the start of podGracePeriod. It is nil if the state is never normal.
 	since func(*corev1.Pod) time.Time
+	// failing is set if the problem does not go away by waiting.
+	failing rollouts.FailingReason
 }
 
 // podProblems lists the causes in the order in which they are checked. The first match is the cause.
 // Descriptions never name the pod, so that the message stays the same while pods are replaced.
 var podProblems = []podProblem{
-	{"unscheduled", unscheduled, nil},
-	{"failed", failed, nil},
-	{"crashing", inContainers(crashing), nil},
-	{"no image", inContainers(noImage), nil},
-	{"not started", inContainers(notStarted), nil},
-	{"node gone", nodeGone, nil},
-	{"gate closed", gateClosed, lastChange},
-	{"being created", inContainers(beingCreated), lastChange},
-	{"not ready", inContainers(notReady), lastChange},
-	{"untouched", func(*corev1.Pod) string { return "no scheduler or node has taken it up" }, lastChange},
+	{name: "unscheduled", of: unscheduled}, // an autoscaler of the cluster may add a node
+	{name: "failed", of: failed},           // the controller of the pod replaces it
+	{name: "crashing", of: inContainers(crashing), failing: rollouts.FailingCrashing},
+	{name: "no image", of: inContainers(noImage), failing: rollouts.FailingImagePull},
+	{name: "not started", of: inContainers(notStarted), failing: rollouts.FailingNotStarted},
+	{name: "node gone", of: nodeGone},
+	{name: "gate closed", of: gateClosed, since: lastChange},
+	{name: "being created", of: inContainers(beingCreated), since: lastChange},
+	{name: "not ready", of: inContainers(notReady), since: lastChange},
+	{name: "untouched", of: func(*corev1.Pod) string { return "no scheduler or node has taken it up" }, since: lastChange},
 }
 
-// UnreadyReasons returns a message that counts unready pods by cause. whose describes the pods. If
-// no cause is certain yet, it returns when to check again.
-func UnreadyReasons(pods []*corev1.Pod, whose string, now time.Time) (message string, again time.Duration) {
+// UnreadyReasons counts unready pods by cause. whose describes the pods. If no cause is certain
+// yet, it returns when to check again.
+func UnreadyReasons(pods []*corev1.Pod, whose string, now time.Time) (problem planner.PodProblem, again time.Duration) {
 	count := map[string]int{}
 	for _, pod := range pods {
 		if IsReadyOrTerminating(pod) {
 			continue
 		}
 		cause, left := UnreadyReason(pod, now)
-		if cause != "" {
-			count[cause]++
+		if cause.Message != "" {
+			count[cause.Message]++
+			problem.Failing = moreSevere(problem.Failing, cause.Failing)
 		} else if again == 0 || left < again {
 			again = left
 		}
@@ -64,7 +69,18 @@ func UnreadyReasons(pods []*corev1.Pod, whose string, now time.Time) (message st
 		lines = append(lines, fmt.Sprintf("%d of %d %s pods: %s", n, len(pods), whose, cause))
 	}
 	slices.Sort(lines)
-	return strings.Join(lines, "; "), again
+	problem.Message = strings.Join(lines, "; ")
+	return problem, again
+}
+
+// moreSevere returns the reason that podProblems lists first. An empty reason is the least severe.
+func moreSevere(a, b rollouts.FailingReason) rollouts.FailingReason {
+	for _, p := range podProblems {
+		if p.failing != "" && (p.failing == a || p.failing == b) {
+			return p.failing
+		}
+	}
+	return ""
 }
 
 // IsReadyOrTerminating reports whether a pod is ready or is being deleted.
@@ -75,20 +91,20 @@ func IsReadyOrTerminating(pod *corev1.Pod) bool {
 
 // UnreadyReason returns why a pod is not ready. If the state is still normal, it returns how long
 // the state may last.
-func UnreadyReason(pod *corev1.Pod, now time.Time) (cause string, left time.Duration) {
+func UnreadyReason(pod *corev1.Pod, now time.Time) (cause planner.PodProblem, left time.Duration) {
 	for _, a := range podProblems {
-		cause := a.of(pod)
-		if cause == "" {
+		message := a.of(pod)
+		if message == "" {
 			continue
 		}
 		if a.since != nil {
 			if left := a.since(pod).Add(podGracePeriod).Sub(now); left > 0 {
-				return "", left
+				return planner.PodProblem{}, left
 			}
 		}
-		return cause, 0
+		return planner.PodProblem{Message: message, Failing: a.failing}, 0
 	}
-	return "", podGracePeriod
+	return planner.PodProblem{}, podGracePeriod
 }
 
 func condition(pod *corev1.Pod, t corev1.PodConditionType) *corev1.PodCondition {

@@ -12,7 +12,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/object"
+	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
 var (
@@ -93,15 +95,23 @@ func TestPodProblems(t *testing.T) {
 			if c.want == "" {
 				prefix = ""
 			}
-			if got, again := UnreadyReasons([]*corev1.Pod{&c.pod}, "new", long); got != prefix+c.want || again != 0 {
-				t.Errorf("at last %q, again in %s, want %q", got, again, prefix+c.want)
+			if got, again := UnreadyReasons([]*corev1.Pod{&c.pod}, "new", long); got.Message != prefix+c.want || got.Failing != failingCases[name] || again != 0 {
+				t.Errorf("at last %+v, again in %s, want %q", got, again, prefix+c.want)
 			}
 			got, again := UnreadyReasons([]*corev1.Pod{&c.pod}, "new", podMade.Add(10*time.Second))
-			if c.patient && (got != "" || again != 20*time.Second) || !c.patient && got != prefix+c.want {
-				t.Errorf("at once %q, again in %s", got, again)
+			if c.patient && (got.Message != "" || again != 20*time.Second) || !c.patient && got.Message != prefix+c.want {
+				t.Errorf("at once %+v, again in %s", got, again)
 			}
 		})
 	}
+}
+
+// failingCases are the cases of TestPodProblems that do not go away by waiting.
+var failingCases = map[string]rollouts.FailingReason{
+	"crash loop": rollouts.FailingCrashing, "runs between two crashes": rollouts.FailingCrashing,
+	"has just crashed": rollouts.FailingCrashing, "crash unseen": rollouts.FailingCrashing,
+	"pull failed": rollouts.FailingImagePull, "pull waits": rollouts.FailingImagePull,
+	"no config": rollouts.FailingNotStarted, "bad name": rollouts.FailingNotStarted,
 }
 
 // TestUnreadyReasons checks that causes are counted, in a stable order.
@@ -113,7 +123,10 @@ func TestUnreadyReasons(t *testing.T) {
 	crashing := podWith(waits("CrashLoopBackOff", ""))
 	pods := []*corev1.Pod{&pull, &going, &creating, &crashing, &pull}
 	got, again := UnreadyReasons(pods, "stable", podMade.Add(time.Second))
-	want := "1 of 5 stable pods: container web: CrashLoopBackOff; 2 of 5 stable pods: container web: ImagePullBackOff (no such image)"
+	want := planner.PodProblem{
+		Message: "1 of 5 stable pods: container web: CrashLoopBackOff; 2 of 5 stable pods: container web: ImagePullBackOff (no such image)",
+		Failing: rollouts.FailingCrashing,
+	}
 	if diff := cmp.Diff(want, got); diff != "" || again != 29*time.Second {
 		t.Errorf("again in %s (-want +got):\n%s", again, diff)
 	}

@@ -86,7 +86,7 @@ func onDeleteUnsupported(obj object.Object) string {
 		return ""
 	}
 	return "spec.updateStrategy.type " + string(t) +
-		", with which a pod is replaced when somebody deletes it, and here none is deleted for that; set RollingUpdate to release in steps"
+		", which replaces a pod only after a user deletes it; set RollingUpdate to release in steps"
 }
 
 // orderedSetOf returns the subject of an object whose pods have ordinals. A native StatefulSet is

@@ -272,7 +272,7 @@ func TestObserveStatefulSet(t *testing.T) {
 // TestOnDeleteUnsupported checks the reason for a StatefulSet whose controller replaces no pods.
 func TestOnDeleteUnsupported(t *testing.T) {
 	s := newStatefulScene(t, "a", "AAA", func(s *appsv1.StatefulSet) { s.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType })
-	if why := statefulSet.Observe(s.set, s.owned, HoldFromRecords(s.set)).UnsupportedReason; !strings.HasPrefix(why, "the StatefulSet has spec.updateStrategy.type OnDelete, with which a pod is") {
+	if why := statefulSet.Observe(s.set, s.owned, HoldFromRecords(s.set)).UnsupportedReason; !strings.HasPrefix(why, "the StatefulSet has spec.updateStrategy.type OnDelete, which replaces a pod only") {
 		t.Errorf("says %q", why)
 	}
 }

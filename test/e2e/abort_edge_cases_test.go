@@ -145,7 +145,7 @@ func TestDeploymentRecreatedMidStep(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.create(a.newDeployment())
-	a.eventually("the Rollout reports the recreated workload", a.messageContains("Workload was made again"))
+	a.eventually("the Rollout reports the recreated workload", a.messageContains("Workload was created again"))
 	a.eventually("the Deployment is labelled", func(ctx context.Context) error {
 		d, err := a.getDeployment(ctx)
 		if err == nil && d.Labels[workloadTypeLabel] == "" {

@@ -103,7 +103,7 @@ func TestKubectlWeir(t *testing.T) {
 			return nil
 		})
 	}
-	manager.kubectlWeir(a, 0, words("why web"), "No release is under way")
+	manager.kubectlWeir(a, 0, words("why web"), "No release in progress")
 	manager.kubectlWeir(a, 0, words("wait web --for=healthy --timeout=1m"), "healthy")
 	manager.kubectlWeir(a, 124, words("wait web --for=paused --timeout=0"), "not paused")
 	testEnv.admin.kubectlWeir(a, 0, []string{"set", "image", "deployment/web", name + "=" + image("v2"), "--yes"}, "deployment/web: image set", "STEP")
@@ -204,7 +204,7 @@ func TestKubectlWeirStalled(t *testing.T) {
 	q := a.createPodQuota(6)
 	a.release("v2")
 	testEnv.admin.kubectlWeir(a, 5, words("wait web --timeout=5m"))
-	testEnv.admin.kubectlWeir(a, 0, words("why web"), "stalled", "exceeded quota: small", "what helps")
+	testEnv.admin.kubectlWeir(a, 0, words("why web"), "ailing", "exceeded quota: small", "raise the quota")
 	testEnv.admin.kubectlWeir(a, 3, words("plan web"), "ERROR", "quota")
 	if err := testEnv.client.Delete(t.Context(), q); err != nil {
 		t.Fatal(err)

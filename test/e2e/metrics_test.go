@@ -32,12 +32,36 @@ import (
 // and that docs/metrics.md lists every served metric.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
-	a := start(t, defaultPlan())
+	p := defaultPlan()
+	p.surge, p.unavailable = 1, 0
+	a := start(t, p)
+	served := map[string]bool{}
+	serves := func(names ...string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			now, err := testEnv.metrics(ctx)
+			maps.Copy(served, now)
+			for _, name := range names {
+				if err == nil && !served[name] && !served[strings.TrimSuffix(strings.TrimSuffix(name, "_bucket"), "_count")] {
+					err = fmt.Errorf("%s is not served", name)
+				}
+			}
+			return err
+		}
+	}
+	// Some metrics exist only while a release fails, or while a Rollout is stalled.
+	q := a.createPodQuota(6)
 	a.release("v2")
+	a.eventually("the metric of a release that fails is served", serves("weir_rollout_failing"))
+	if err := testEnv.client.Delete(t.Context(), q); err != nil {
+		t.Fatal(err)
+	}
 	a.eventually("step 1 waits", a.waitsAtStep(1))
 	a.promote(1)
 	a.eventually("step 2 waits", a.waitsAtStep(2))
-	// Some metrics exist only while a Rollout is stalled.
+	// The policies hold a template change without the webhook. This edit calls the webhook.
+	if err := a.patchDeployment(`{"spec":{"paused":false}}`); err != nil {
+		t.Fatal(err)
+	}
 	a.create(&v1beta1.Rollout{
 		ObjectMeta: metav1.ObjectMeta{Name: "stalled"},
 		Spec: v1beta1.RolloutSpec{
@@ -45,19 +69,7 @@ func TestMetrics(t *testing.T) {
 			Strategy:    v1beta1.Strategy{Canary: &v1beta1.CanaryStrategy{Release: v1beta1.Release{Steps: []v1beta1.Step{{Replicas: new(intstr.FromString("100%"))}}}}},
 		},
 	})
-	var served map[string]bool
-	a.eventually("all metrics of the alerts and the dashboard are served", func(ctx context.Context) error {
-		var err error
-		if served, err = testEnv.metrics(ctx); err != nil {
-			return err
-		}
-		for _, name := range monitoredMetrics(t) {
-			if !served[name] && !served[strings.TrimSuffix(strings.TrimSuffix(name, "_bucket"), "_count")] {
-				err = errors.Join(err, fmt.Errorf("%s is not served", name))
-			}
-		}
-		return err
-	})
+	a.eventually("all metrics of the alerts and the dashboard are served", serves(monitoredMetrics(t)...))
 	page, err := os.ReadFile("../../docs/metrics.md")
 	if err != nil {
 		t.Fatal(err)

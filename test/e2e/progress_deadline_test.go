@@ -73,6 +73,32 @@ func (a *app) hasStalledCondition(reason string, words ...string) func(context.C
 	}
 }
 
+// hasFailingCondition returns a check that the condition Failing has this reason and a message with these words. An
+// empty reason means that the release does not fail.
+func (a *app) hasFailingCondition(reason string, words ...string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		r, err := a.getRollout(ctx)
+		if err != nil {
+			return err
+		}
+		var failing v1beta1.Condition
+		for _, c := range r.Status.Conditions {
+			if c.Type == v1beta1.ConditionFailing {
+				failing = c
+			}
+		}
+		if failing.Reason != reason || (reason != "") != (failing.Status == metav1.ConditionTrue) {
+			return fmt.Errorf("Failing should be %q: %+v", reason, failing)
+		}
+		for _, word := range words {
+			if !strings.Contains(failing.Message, word) {
+				return fmt.Errorf("the message of the condition should contain %q: %s", word, failing.Message)
+			}
+		}
+		return nil
+	}
+}
+
 // hasWarningEvent returns a check that there is one warning event with this reason.
 func (a *app) hasWarningEvent(reason string) func(context.Context) error {
 	return func(ctx context.Context) error {
@@ -126,6 +152,9 @@ func TestProgressDeadline(t *testing.T) {
 			why := "new pods are refused: a pod is forbidden: exceeded quota: small"
 			a.eventually("the message reports the reason", a.messageContains("upgrade workload to new version", why))
 			testEnv.admin.kubectl(a, "get", "rollout", "web", "-o", "wide").mustSucceed("pods of step 1/", why)
+			a.eventually("the release fails", a.hasFailingCondition("PodsRefused", why, "raise the quota", "abort, or roll back"))
+			a.eventually("a warning event is created", a.hasWarningEvent("ReleaseFailing"))
+			testEnv.admin.kubectlWeir(a, 0, words("why web"), "ailing", "exceeded quota: small", "raise the quota")
 			a.eventually("the release is stalled", a.hasStalledCondition(exceeded, "no progress at deployment/web since ", why, "abort, or roll back"))
 			a.eventually("a warning event is created", a.hasWarningEvent(exceeded))
 			a.guard.atMost("v2", 0)
@@ -135,6 +164,7 @@ func TestProgressDeadline(t *testing.T) {
 			a.guard.atMost("v2", a.plan.replicas)
 			a.eventually("step 1 waits", a.messageContains("manually confirm"))
 			a.checkNow(a.hasStalledCondition(""))
+			a.checkNow(a.hasFailingCondition(""))
 			a.consistently("waiting for approval is not stalled", a.hasStalledCondition(""))
 		})
 	}
@@ -160,7 +190,7 @@ func TestProgressDeadlineUnschedulable(t *testing.T) {
 	}
 	a.release("v3")
 	a.eventually("the release is stalled", a.hasStalledCondition(exceeded, "no progress at service/web since ", "create it, or abort"))
-	testEnv.admin.kubectl(a, "get", "rollout", "web", "-o", "wide").mustSucceed("network of the workload: service/web does not exist")
+	testEnv.admin.kubectl(a, "get", "rollout", "web", "-o", "wide").mustSucceed("the Services and routers of the plan: service/web does not exist")
 	a.checkNow(a.runs(versions{"v1": 6}))
 	a.create(a.newService())
 	a.eventually("step 1 waits", a.waitsAtStep(1))

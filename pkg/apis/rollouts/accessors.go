@@ -68,6 +68,15 @@ func (s *RolloutStatus) Stalled() *Condition {
 	return c
 }
 
+// Failing returns the condition Failing if it is true, or nil.
+func (s *RolloutStatus) Failing() *Condition {
+	c := s.Condition(ConditionFailing)
+	if c == nil || c.Status != metav1.ConditionTrue {
+		return nil
+	}
+	return c
+}
+
 // SetCondition stores a condition. The transition time only changes with the status, and
 // an equal condition changes nothing.
 func (s *RolloutStatus) SetCondition(c Condition, now metav1.Time) {

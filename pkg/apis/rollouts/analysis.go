@@ -66,7 +66,7 @@ type Check struct {
 	// AsGoodAs is Stable: the new version fails no more requests, and is no slower, than the
 	// stable one in the same seconds.
 	AsGoodAs AsGoodAs
-	// Tolerance of asGoodAs, successRate and latency towards stable.
+	// Tolerance of asGoodAs, successRate, latency and query towards stable.
 	Tolerance *Tolerance
 	// Query asks a metric source.
 	Query *QueryCheck

@@ -107,6 +107,9 @@ const (
 	// ConditionStalled is true if a Rollout cannot go on without a user; tools that
 	// follow kstatus read it. Others may set it too.
 	ConditionStalled ConditionType = "Stalled"
+	// ConditionFailing is true while a release makes no progress for a known cause that does
+	// not go away by waiting, and absent otherwise.
+	ConditionFailing ConditionType = "Failing"
 	// ConditionWritable is false while the server denies a write that a release needs,
 	// and absent otherwise.
 	ConditionWritable ConditionType = "Writable"
@@ -131,7 +134,7 @@ const (
 var ConditionTypes = []ConditionType{
 	ConditionProgressing, ConditionSucceeded, ConditionTerminating, ConditionReconciling, ConditionStalled,
 	ConditionWritable, ConditionProtected, ConditionBypassed, ConditionRoutable, ConditionMeasurable,
-	ConditionRevertible,
+	ConditionRevertible, ConditionFailing,
 }
 
 // StallReason is the reason of a condition Stalled that Weir writes. Others use other
@@ -163,6 +166,27 @@ var stallReasons = []StallReason{
 
 // Known reports whether the reason is one of Weir's.
 func (r StallReason) Known() bool { return slices.Contains(stallReasons, r) }
+
+// FailingReason is the reason of the condition Failing.
+type FailingReason string
+
+// Reasons of failing.
+const (
+	// FailingImagePull: the image of a container cannot be pulled.
+	FailingImagePull FailingReason = "ImagePullFailed"
+	// FailingCrashing: a container ends with an error each time it is started.
+	FailingCrashing FailingReason = "Crashing"
+	// FailingNotStarted: a container cannot be started, for example because a Secret is missing.
+	FailingNotStarted FailingReason = "ContainerNotStarted"
+	// FailingPodsRefused: the server refuses to create pods, for example because of a quota.
+	FailingPodsRefused FailingReason = "PodsRefused"
+	// FailingObjectMissing: a Service, router or TrafficRouting of the plan does not exist.
+	FailingObjectMissing FailingReason = "ObjectMissing"
+	// FailingRouteBlocked: a router or a Service of another owner prevents the traffic of the step.
+	FailingRouteBlocked FailingReason = "RouteBlocked"
+	// FailingWriteRefused: the server refuses a write of Weir, for example because of a webhook.
+	FailingWriteRefused FailingReason = "WriteRefused"
+)
 
 // Activity is what a release is doing. The wire keeps it as the reason of the
 // Progressing condition; only Status.Activity and SetActivity may look there.

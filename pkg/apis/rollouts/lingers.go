@@ -16,7 +16,7 @@ import (
 func Lingers(kind string, o metav1.Object) string {
 	going := fmt.Sprintf("%s %s is being deleted", kind, o.GetName())
 	if len(o.GetFinalizers()) > 0 {
-		going += ", and stays until somebody takes these finalizers off: " + FinalizersOf(o)
+		going += ", and stays until a user removes these finalizers: " + FinalizersOf(o)
 	}
 	return going
 }
@@ -32,7 +32,7 @@ func FinalizersOf(o metav1.Object, but ...string) string {
 func Taken(kind string, o metav1.Object) string {
 	refs := o.GetOwnerReferences()
 	if len(refs) == 0 {
-		return fmt.Sprintf("%s %s exists and belongs to no release; rename it, or delete it if nobody needs it", kind, o.GetName())
+		return fmt.Sprintf("%s %s exists and belongs to no release; rename it, or delete it if it is not needed", kind, o.GetName())
 	}
 	whose := refs[0]
 	if ref := metav1.GetControllerOf(o); ref != nil {

@@ -25,7 +25,7 @@ func TestTaken(t *testing.T) {
 		o    metav1.Object
 		want string
 	}{
-		{"deployment", &metav1.ObjectMeta{Name: "web-canary-x"}, "deployment web-canary-x exists and belongs to no release; rename it, or delete it if nobody needs it"},
+		{"deployment", &metav1.ObjectMeta{Name: "web-canary-x"}, "deployment web-canary-x exists and belongs to no release; rename it, or delete it if it is not needed"},
 		{
 			"deployment", owned("rollouts.kruise.io/v1beta1", "BatchRelease"),
 			"deployment web-canary-x exists and belongs to BatchRelease web (uid u1); wait until that has ended. " +

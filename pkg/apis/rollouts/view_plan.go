@@ -93,7 +93,11 @@ type PlannedStep struct {
 	// Traffic is the share of the new version in percent; missing where the step does not set
 	// one.
 	Traffic *int32
-	// PerPod is the load of a new pod over the average, such as 2.0x.
+	// Match describes the requests that the new version gets instead of a share, such as
+	// "header x-canary: yes"; empty if the step selects no requests.
+	Match string
+	// PerPod is the load of a new pod, relative to the load of a pod before the release, such as
+	// 2.0x.
 	PerPod string
 	// Then is what ends the step.
 	Then Then
@@ -111,10 +115,12 @@ type Wave struct {
 	Times int32
 }
 
-// Then is what ends a step.
+// Then is what a step waits for after its pods and its traffic.
 type Then struct {
-	// For is approval, time, checks or none. The set is open.
+	// For is approval, time or none. The set is open.
 	For string
+	// Checks are the names of the checks that the step must pass first.
+	Checks []string
 	// Seconds is how long, where time ends it.
 	Seconds *int32
 	// You reports whether the caller may approve.
@@ -129,8 +135,8 @@ type Finding struct {
 	Severity string
 	// Step that it is about; missing where it is about all.
 	Step int32
-	// Code is one word: quota, router, validation, claim, load, budget, scaler, probe,
-	// template. The set is open.
+	// Code is one word: quota, router, traffic, checks, release, validation, claim, load, budget,
+	// scaler, probe, template. The set is open.
 	Code string
 	// Object to look at.
 	Object *ObjectRef

@@ -15,7 +15,7 @@ type RolloutWhy struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
 
-	// State is AtRest, Moving, Waiting, Stalled, Paused, Aborting, Aborted or Ending.
+	// State is AtRest, Moving, Waiting, Failing, Stalled, Paused, Aborting, Aborted or Ending.
 	State string
 	// Summary is one sentence for a person.
 	Summary string
@@ -27,7 +27,7 @@ type RolloutWhy struct {
 	Causes []Cause
 	// Workload says whether Weir has looked at the latest change of the workload.
 	Workload WorkloadSeen
-	// Actions are every verb in a fixed order, possible now or not.
+	// Actions are all verbs, possible now or not, in the order that helps in the state.
 	Actions []Action
 	// Contact is the annotation rollouts.kruise.io/contact of the Rollout.
 	Contact string

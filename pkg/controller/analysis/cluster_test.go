@@ -240,8 +240,8 @@ func TestRunEnds(t *testing.T) {
 func TestRunNot(t *testing.T) {
 	t.Parallel()
 	for want, objects := range map[string][]client.Object{
-		"cronjob web-smoke does not exist":                                        nil,
-		"invalid: cronjob web-smoke runs by itself; set its spec.suspend to true": {cronJob(false)},
+		"cronjob web-smoke does not exist":                                                  nil,
+		"invalid: cronjob web-smoke runs on its own schedule; set its spec.suspend to true": {cronJob(false)},
 	} {
 		c, server := newCluster(t, objects...)
 		if _, err := c.RunJob(t.Context(), aJob); err == nil || describe(err) != want || len(jobs(t, server)) > 0 {

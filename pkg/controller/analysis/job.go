@@ -77,7 +77,7 @@ func (c *Cluster) createJob(ctx context.Context, j Job) error {
 	case err != nil:
 		return transientError{err}
 	case cron.Spec.Suspend == nil || !*cron.Spec.Suspend:
-		return fmt.Errorf("cronjob %s runs by itself; set its spec.suspend to true", j.CronJob)
+		return fmt.Errorf("cronjob %s runs on its own schedule; set its spec.suspend to true", j.CronJob)
 	}
 	if err := c.Writer.Create(ctx, j.newObject(&cron)); err != nil {
 		// The template is refused until a user edits it. Other errors may be gone at the next try.

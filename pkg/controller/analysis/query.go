@@ -112,7 +112,7 @@ func (m *Runner) source(ctx context.Context, subject Subject, s *series, check r
 	s.measured.Source = "source " + name
 	from, err := m.Sources.Source(ctx, name, subject.Release.Namespace)
 	if err == nil && !trusted && check.Query != nil && !from.RawQueries {
-		err = errors.New("source " + name + " takes queries of ClusterChecks only; let an administrator set its rawQueries, or make a ClusterCheck")
+		err = errors.New("source " + name + " accepts queries of ClusterChecks only; ask a cluster administrator to set its rawQueries, or to create a ClusterCheck")
 	}
 	return from, err
 }

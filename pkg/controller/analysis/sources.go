@@ -71,7 +71,7 @@ func (c *Cluster) Source(ctx context.Context, name, namespace string) (*Source, 
 	if err := c.Reader.Get(ctx, types.NamespacedName{Name: name}, &found); err != nil {
 		if apierrors.IsNotFound(err) {
 			c.closeClient(name)
-			return nil, fmt.Errorf("metricsource %s does not exist; let an administrator make it", name)
+			return nil, fmt.Errorf("metricsource %s does not exist; ask a cluster administrator to create it", name)
 		}
 		return nil, fmt.Errorf("reading metricsource %s: %w", name, err)
 	}

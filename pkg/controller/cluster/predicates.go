@@ -88,8 +88,8 @@ func PodHealthChanged() predicate.Predicate { return filterUpdates(podHealthChan
 // at these pods again after a delay.
 func podHealthChanged(was, is *corev1.Pod) bool {
 	trouble := func(p *corev1.Pod) string {
-		message, _ := workload.UnreadyReasons([]*corev1.Pod{p}, "", time.Time{})
-		return message
+		problem, _ := workload.UnreadyReasons([]*corev1.Pod{p}, "", time.Time{})
+		return problem.Message
 	}
 	health := func(p *corev1.Pod) planner.PodHealth { return workload.ObserveHealth([]*corev1.Pod{p}, time.Time{}) }
 	return trouble(was) != trouble(is) || health(was) != health(is) ||

@@ -29,6 +29,8 @@ var (
 		[]string{"namespace", "rollout", "for"}, nil)
 	stalledDesc = prometheus.NewDesc("weir_rollout_stalled",
 		"1 while a Rollout says that it makes no progress, and why.", []string{"namespace", "rollout", "reason"}, nil)
+	failingDesc = prometheus.NewDesc("weir_rollout_failing",
+		"1 while a release makes no progress for a known cause, and the cause.", []string{"namespace", "rollout", "reason"}, nil)
 	unprotectedDesc = prometheus.NewDesc("weir_rollouts_unprotected",
 		"How many Rollouts say that a part of admission is missing, so that updates of their workloads may not be held.", nil, nil)
 )
@@ -46,7 +48,7 @@ var _ prometheus.Collector = (*Collector)(nil)
 
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{leaderDesc, rolloutsDesc, waitDesc, stalledDesc, unprotectedDesc} {
+	for _, d := range []*prometheus.Desc{leaderDesc, rolloutsDesc, waitDesc, stalledDesc, failingDesc, unprotectedDesc} {
 		out <- d
 	}
 }
@@ -96,6 +98,9 @@ func rolloutGauges(all []*rollouts.Rollout, now time.Time) []prometheus.Metric {
 		}
 		if s := r.Status.Stalled(); s != nil {
 			told = append(told, newGauge(stalledDesc, 1, r.Namespace, r.Name, s.Reason))
+		}
+		if f := r.Status.Failing(); f != nil {
+			told = append(told, newGauge(failingDesc, 1, r.Namespace, r.Name, f.Reason))
 		}
 		if p := r.Status.Condition(rollouts.ConditionProtected); p != nil && p.Status == metav1.ConditionFalse {
 			open++

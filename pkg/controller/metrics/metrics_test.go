@@ -47,6 +47,7 @@ func TestCollector(t *testing.T) {
 	stuck.Status.SetActivity(rollouts.ActivityInRolling, "", entered)
 	stuck.Status.Canary = &rollouts.Progress{CurrentStepIndex: 1, State: rollouts.StepUpgrade, LastUpdateTime: &entered}
 	stuck.Status.SetCondition(rollouts.Condition{Type: rollouts.ConditionStalled, Status: metav1.ConditionTrue, Reason: "ProgressDeadlineExceeded"}, entered)
+	stuck.Status.SetCondition(rollouts.Condition{Type: rollouts.ConditionFailing, Status: metav1.ConditionTrue, Reason: "ImagePullFailed"}, entered)
 	open := rollout("b", rollouts.PhaseHealthy)
 	open.Status.SetCondition(rollouts.Condition{Type: rollouts.ConditionProtected, Status: metav1.ConditionFalse, Reason: "AdmissionIncomplete"}, entered)
 	others := rollout("c", rollouts.PhaseHealthy)
@@ -71,6 +72,9 @@ weir_controller_leads 0
 # HELP weir_controller_leads 1 if this process carries out releases, 0 if another does.
 # TYPE weir_controller_leads gauge
 weir_controller_leads 1
+# HELP weir_rollout_failing 1 while a release makes no progress for a known cause, and the cause.
+# TYPE weir_rollout_failing gauge
+weir_rollout_failing{namespace="shop",reason="ImagePullFailed",rollout="cart"} 1
 # HELP weir_rollout_stalled 1 while a Rollout says that it makes no progress, and why.
 # TYPE weir_rollout_stalled gauge
 weir_rollout_stalled{namespace="shop",reason="ProgressDeadlineExceeded",rollout="cart"} 1

@@ -131,7 +131,7 @@ func (r *Reconciler) restoreWorkload(ctx context.Context, w *cluster.Workload) (
 	if err := r.Server.Write(ctx, row.Restore(w.Object, w.Owned, w.Hold, planner.RestoreWorkload{KeepPaused: wasAborted})); err != nil {
 		return minRequeue, err
 	}
-	message := "no Rollout names this workload any more, so it was given back to its own controller"
+	message := "no Rollout names this workload any more, so Weir returned it to its own controller"
 	if wasAborted {
 		message += ", paused, since its release was aborted"
 	}

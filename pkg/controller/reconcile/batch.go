@@ -113,7 +113,7 @@ func (b *Batch) observePods(ctx context.Context, c BatchCluster, style rollouts.
 		}
 		b.Facts.PodProblem, b.RequeueAfter = workload.UnreadyReasons(pods, whose, b.Facts.Now)
 		if refusal := facts.PodCreationErrors[revision]; refusal != "" {
-			b.Facts.PodProblem = whose + " " + refusal
+			b.Facts.PodProblem = planner.PodProblem{Message: whose + " " + refusal, Failing: rollouts.FailingPodsRefused}
 		}
 	}
 	if facts.PodTemplateHash == "" || !planner.LabelsPods(b.Facts.Labels, style, facts) {

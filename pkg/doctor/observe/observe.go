@@ -63,6 +63,7 @@ var partReaders = []struct {
 }{
 	{doctor.PartCluster, (*Observer).observeVersion},
 	{doctor.PartFrontProxy, (*Observer).observeFrontProxy},
+	{doctor.PartVolumes, (*Observer).observeVolumes},
 	{doctor.PartAPIServices, (*Observer).observeAPIServices},
 	{doctor.PartWebhooks, (*Observer).observeWebhooks},
 	{doctor.PartCertificates, (*Observer).observeCertificates},
@@ -202,6 +203,36 @@ func (o *Observer) observeFrontProxy(ctx context.Context, f *doctor.Facts) error
 		maps.Copy(f.FrontProxy, c.Data)
 	}
 	return err
+}
+
+// observeVolumes finds PersistentVolumeClaims without a volume, and the StorageClasses.
+func (o *Observer) observeVolumes(ctx context.Context, f *doctor.Facts) error {
+	claims, err := o.typed.core.PersistentVolumeClaims(o.Wanted.Namespace()).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for i := range claims.Items {
+		if c := &claims.Items[i]; c.Status.Phase == corev1.ClaimPending {
+			claim := doctor.Claim{Name: c.Name}
+			if c.Spec.StorageClassName != nil {
+				claim.Class = *c.Spec.StorageClassName
+			}
+			f.Claims = append(f.Claims, claim)
+		}
+	}
+	if len(f.Claims) == 0 {
+		return nil
+	}
+	classes, err := o.dynamic.Resource(schema.GroupVersionResource{Group: "storage.k8s.io", Version: "v1", Resource: "storageclasses"}).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for i := range classes.Items {
+		c := &classes.Items[i]
+		f.StorageClasses = append(f.StorageClasses, c.GetName())
+		f.HasDefaultClass = f.HasDefaultClass || c.GetAnnotations()["storageclass.kubernetes.io/is-default-class"] == "true"
+	}
+	return nil
 }
 
 func (o *Observer) observeLease(ctx context.Context, f *doctor.Facts) error {

@@ -738,9 +738,23 @@ func schema_pkg_apis_rollouts_v1alpha1_Decision(ref common.ReferenceCallback) co
 					},
 					"step": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Step that the decision was about, counted from 1.",
+							Description: "Step that the decision was about, counted from 1. For a jump, this is the step that the release was at.",
 							Type:        []string{"integer"},
 							Format:      "int32",
+						},
+					},
+					"toStep": {
+						SchemaProps: spec.SchemaProps{
+							Description: "ToStep is the target of a jump, counted from 1.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"full": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Full is true if the promotion approved all remaining steps, too.",
+							Type:        []string{"boolean"},
+							Format:      "",
 						},
 					},
 					"revision": {
@@ -5090,7 +5104,7 @@ func schema_pkg_apis_rollouts_v1beta1_Check(ref common.ReferenceCallback) common
 					},
 					"tolerance": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Tolerance of asGoodAs, successRate and latency towards stable.",
+							Description: "Tolerance of asGoodAs, successRate, latency and query towards stable.",
 							Ref:         ref(v1beta1.Tolerance{}.OpenAPIModelName()),
 						},
 					},
@@ -5360,9 +5374,23 @@ func schema_pkg_apis_rollouts_v1beta1_Decision(ref common.ReferenceCallback) com
 					},
 					"step": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Step that the decision was about, counted from 1.",
+							Description: "Step that the decision was about, counted from 1. For a jump, this is the step that the release was at.",
 							Type:        []string{"integer"},
 							Format:      "int32",
+						},
+					},
+					"toStep": {
+						SchemaProps: spec.SchemaProps{
+							Description: "ToStep is the target of a jump, counted from 1.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"full": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Full is true if the promotion approved all remaining steps, too.",
+							Type:        []string{"boolean"},
+							Format:      "",
 						},
 					},
 					"revision": {
@@ -5625,7 +5653,7 @@ func schema_pkg_apis_rollouts_v1beta1_Finding(ref common.ReferenceCallback) comm
 					},
 					"code": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Code is one word: quota, router, validation, claim, load, budget, scaler, probe, template. The set is open.",
+							Description: "Code is one word: quota, router, traffic, checks, release, validation, claim, load, budget, scaler, probe, template. The set is open.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -6902,9 +6930,16 @@ func schema_pkg_apis_rollouts_v1beta1_PlannedStep(ref common.ReferenceCallback) 
 							Format:      "int32",
 						},
 					},
+					"match": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Match describes the requests that the new version gets instead of a share, such as \"header x-canary: yes\"; empty if the step selects no requests.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"perPod": {
 						SchemaProps: spec.SchemaProps{
-							Description: "PerPod is the load of a new pod over the average, such as 2.0x.",
+							Description: "PerPod is the load of a new pod, relative to the load of a pod before the release, such as 2.0x.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -8330,7 +8365,7 @@ func schema_pkg_apis_rollouts_v1beta1_RolloutWhy(ref common.ReferenceCallback) c
 					},
 					"state": {
 						SchemaProps: spec.SchemaProps{
-							Description: "State is AtRest, Moving, Waiting, Stalled, Paused, Aborting, Aborted or Ending.",
+							Description: "State is AtRest, Moving, Waiting, Failing, Stalled, Paused, Aborting, Aborted or Ending.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -8389,7 +8424,7 @@ func schema_pkg_apis_rollouts_v1beta1_RolloutWhy(ref common.ReferenceCallback) c
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "Actions are every verb in a fixed order, possible now or not.",
+							Description: "Actions are all verbs, possible now or not, in the order that helps in the state.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -8662,15 +8697,34 @@ func schema_pkg_apis_rollouts_v1beta1_Then(ref common.ReferenceCallback) common.
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Then is what ends a step.",
+				Description: "Then is what a step waits for after its pods and its traffic.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"for": {
 						SchemaProps: spec.SchemaProps{
-							Description: "For is approval, time, checks or none. The set is open.",
+							Description: "For is approval, time or none. The set is open.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
+						},
+					},
+					"checks": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Checks are the names of the checks that the step must pass first.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
 						},
 					},
 					"seconds": {
@@ -9182,7 +9236,7 @@ func schema_pkg_apis_weir_v1alpha1_CheckSpec(ref common.ReferenceCallback) commo
 					},
 					"tolerance": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Tolerance of asGoodAs, successRate and latency towards stable.",
+							Description: "Tolerance of asGoodAs, successRate, latency and query towards stable.",
 							Ref:         ref(v1beta1.Tolerance{}.OpenAPIModelName()),
 						},
 					},

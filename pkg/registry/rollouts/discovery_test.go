@@ -145,7 +145,7 @@ func TestTable(t *testing.T) {
 			rows = append(rows, slices.Concat(r.Cells[:5], r.Cells[6:7], r.Cells[8:]))
 		}
 		want := [][]any{
-			{"idle", "Initial", nil, nil, nil, "workload", nil, nil, nil, nil},
+			{"idle", "Initial", nil, nil, nil, "Deployment idle", nil, nil, nil, nil},
 			{"web", "Progressing", float64(1), "StepPaused", "Rollout is in step(1/3), and you need manually confirm to enter the next step", "approval of step 1/3", "1/3", "2/2", "20%", alice},
 		}
 		if diff := cmp.Diff(want, rows); diff != "" {

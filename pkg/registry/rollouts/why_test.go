@@ -57,26 +57,26 @@ func checked(state v1beta1.StepState, result v1beta1.CheckResult) func(*v1beta1.
 const withChecks = `{"spec":{"strategy":{"canary":{"analysis":{"onFail":"Wait","checks":[{"successRate":"99%"}]}}}}}`
 
 var states = map[string]standing{
-	"at rest":         {func(s *v1beta1.RolloutStatus, _ *v1beta1.Progress) { s.Phase, s.Canary = "Healthy", nil }, "", "AtRest", "No release is under way."},
-	"new":             {func(s *v1beta1.RolloutStatus, _ *v1beta1.Progress) { s.Phase, s.Canary = "Initial", nil }, "", "AtRest", "waits for: workload"},
+	"at rest":         {func(s *v1beta1.RolloutStatus, _ *v1beta1.Progress) { s.Phase, s.Canary = "Healthy", nil }, "", "AtRest", "No release in progress."},
+	"new":             {func(s *v1beta1.RolloutStatus, _ *v1beta1.Progress) { s.Phase, s.Canary = "Initial", nil }, "", "AtRest", "waiting for deployment web"},
 	"initializing":    {doing("Initializing"), "", "Moving", "about to start"},
-	"before its pods": {inStep(v1beta1.BeforeStepUpgrade), "", "Moving", "Step 1 of 3 of v2 waits for its traffic, since 14 minutes."},
-	"pods":            {inStep(v1beta1.StepUpgrade), "", "Moving", "Step 1 of 3 of v2 waits for its pods, since 14 minutes."},
+	"before its pods": {inStep(v1beta1.BeforeStepUpgrade), "", "Moving", "v2, step 1 of 3: waiting for its traffic for 14 minutes."},
+	"pods":            {inStep(v1beta1.StepUpgrade), "", "Moving", "v2, step 1 of 3: waiting for its pods for 14 minutes."},
 	"traffic":         {inStep(v1beta1.StepTrafficRouting), "", "Moving", "its traffic"},
-	"waiting":         {inStep(v1beta1.StepPaused), "", "Waiting", "Step 1 of 3 of v2 waits for an approval, since 14 minutes."},
+	"waiting":         {inStep(v1beta1.StepPaused), "", "Waiting", "v2, step 1 of 3: waiting for approval for 14 minutes."},
 	"waiting for time": {
 		func(_ *v1beta1.RolloutStatus, p *v1beta1.Progress) { p.CurrentStepIndex, p.NextStepIndex = 2, 3 },
 		`{"spec":{"strategy":{"canary":{"steps":[{"replicas":"20%"},{"replicas":"50%","pause":{"duration":3600}},{"replicas":"100%"}]}}}}`,
-		"Waiting", "Step 2 of 3 of v2 waits for the end of its pause at 20",
+		"Waiting", "v2, step 2 of 3: waiting until 20",
 	},
 	"after its time": {
 		func(_ *v1beta1.RolloutStatus, p *v1beta1.Progress) { p.CurrentStepIndex, p.NextStepIndex = 2, 3 }, "",
-		"Waiting", "Step 2 of 3 of v2 waits for its gates, since 14 minutes: waiting.",
+		"Waiting", "v2, step 2 of 3: waiting for 14 minutes: waiting.",
 	},
 	"approved":      {inStep(v1beta1.StepReady), "", "Moving", "the controller"},
 	"measuring":     {checked(v1beta1.StepMetricsAnalysis, v1beta1.CheckRunning), withChecks, "Waiting", "its checks"},
-	"failed checks": {checked(v1beta1.StepPaused, v1beta1.CheckFailed), withChecks, "Waiting", "an approval"},
-	"stalled":       {stalledBy("ProgressDeadlineExceeded", "no progress; fix the pods"), "", "Stalled", "is stalled, and waits for its pods"},
+	"failed checks": {checked(v1beta1.StepPaused, v1beta1.CheckFailed), withChecks, "Waiting", "waiting for approval"},
+	"stalled":       {stalledBy("ProgressDeadlineExceeded", "no progress; fix the pods"), "", "Stalled", "stalled, waiting for its pods for 14 minutes"},
 	"paused": {func(s *v1beta1.RolloutStatus, p *v1beta1.Progress) {
 		p.Paused = true
 		s.Conditions[0].Reason = "Paused"
@@ -86,21 +86,25 @@ var states = map[string]standing{
 		p.FullyPromoted, p.State = true, v1beta1.StepUpgrade
 	}, "", "Moving", "its pods"},
 	"refused":     {stalledBy("RevisionRefused", "another template"), "", "Stalled", "refused while revision v2 is released"},
-	"superseding": {func(_ *v1beta1.RolloutStatus, p *v1beta1.Progress) { p.FinalisingStep = "RestoreStableService" }, "", "Moving", "taking the place of revision v2"},
-	"aborting":    {doing("Aborting"), "", "Aborting", "It waits for: pods of the stable revision"},
-	"aborted":     {doing("Aborted"), "", "Aborted", "retry starts it again at step 1"},
+	"superseding": {func(_ *v1beta1.RolloutStatus, p *v1beta1.Progress) { p.FinalisingStep = "RestoreStableService" }, "", "Moving", "replacing revision v2"},
+	"aborting":    {doing("Aborting"), "", "Aborting", "Waiting for the pods of the stable revision"},
+	"aborted":     {doing("Aborted"), "", "Aborted", "retry it from step 1"},
 	"rolling back": {func(s *v1beta1.RolloutStatus, p *v1beta1.Progress) {
 		p.RollingBack = true
 		s.Conditions[0].Reason = "Aborted"
-	}, "", "Aborting", "stable template"},
-	"finalising":       {doing("Finalising"), "", "Ending", "every step is done"},
+	}, "", "Aborting", "the stable template"},
+	"finalising":       {doing("Finalising"), "", "Ending", "all steps are done"},
 	"cancelling":       {doing("Cancelling"), "", "Ending", "being cancelled"},
 	"disabling":        {doing("InRolling"), `{"spec":{"disabled":true}}`, "Ending", "the rollout is being disabled"},
 	"disabled":         {func(s *v1beta1.RolloutStatus, _ *v1beta1.Progress) { s.Phase, s.Canary = "Disabled", nil }, "", "AtRest", "The Rollout is disabled"},
 	"workload is gone": {func(s *v1beta1.RolloutStatus, _ *v1beta1.Progress) { s.Message = "Workload Not Found" }, "", "Ending", "the workload is gone"},
 	"crashing": {func(_ *v1beta1.RolloutStatus, p *v1beta1.Progress) {
 		p.State, p.Message = v1beta1.StepUpgrade, "2 of 2 new pods: CrashLoopBackOff"
-	}, "", "Moving", "since 14 minutes: 2 of 2 new pods: CrashLoopBackOff."},
+	}, "", "Moving", "for 14 minutes: 2 of 2 new pods: CrashLoopBackOff."},
+	"failing": {func(s *v1beta1.RolloutStatus, p *v1beta1.Progress) {
+		p.State, p.Message = v1beta1.StepUpgrade, "2 of 2 new pods: CrashLoopBackOff"
+		s.Conditions = append(s.Conditions, v1beta1.Condition{Type: v1beta1.ConditionFailing, Status: "True", Reason: "Crashing", Message: p.Message + "; see the logs of the pods"})
+	}, "", "Failing", "v2, step 1 of 3: failing for 14 minutes: 2 of 2 new pods: CrashLoopBackOff."},
 }
 
 // at creates a Rollout in that state.
@@ -130,21 +134,52 @@ func TestActions(t *testing.T) {
 				if w.State != s.state || !strings.Contains(w.Summary, s.says) && !strings.Contains(strings.ToLower(w.Summary), s.says) {
 					t.Errorf("it is %s, %q; want %s, and to say %q", w.State, w.Summary, s.state, s.says)
 				}
-				if len(w.Actions) != len(actions) {
-					t.Errorf("%d actions, want %d", len(w.Actions), len(actions))
-				}
-				for i, a := range w.Actions {
-					if a.Verb != actions[i] {
-						t.Errorf("action %d is %s, want %s", i, a.Verb, actions[i])
-					}
+				var verbs []string
+				for _, a := range w.Actions {
+					verbs = append(verbs, a.Verb)
 					checkAction(t, who, a)
+				}
+				checkOrder(t, w)
+				if slices.Sort(verbs); !slices.Equal(verbs, actions) {
+					t.Errorf("actions %v, want %v", verbs, actions)
 				}
 			}
 		})
 	}
 }
 
-var actions = []string{"promote", "promote", "abort", "rollback", "retry", "pause", "resume", "jump"}
+var actions = []string{"abort", "jump", "pause", "promote", "promote", "resume", "retry", "rollback"}
+
+// checkOrder checks that possible actions are first, that a release which fails offers its abort first, and that
+// the approval of all remaining steps is never the first of several possible actions.
+func checkOrder(t *testing.T, w v1beta1.RolloutWhy) {
+	t.Helper()
+	var possible []v1beta1.Action
+	for i, a := range w.Actions {
+		if a.Possible && i > len(possible) {
+			t.Errorf("%s comes after an impossible action", a.Title)
+		}
+		if a.Possible {
+			possible = append(possible, a)
+		}
+	}
+	if len(possible) > 1 && possible[0].Title == "Approve all remaining steps" {
+		t.Errorf("in state %s the first action is %s", w.State, possible[0].Title)
+	}
+	if w.State == "Failing" && possible[0].Verb != "abort" {
+		t.Errorf("a release that fails offers %s first", possible[0].Title)
+	}
+}
+
+// actionOf returns the first action of a verb.
+func actionOf(t *testing.T, w v1beta1.RolloutWhy, verb string) v1beta1.Action {
+	t.Helper()
+	i := slices.IndexFunc(w.Actions, func(a v1beta1.Action) bool { return a.Verb == verb })
+	if i < 0 {
+		t.Fatalf("there is no action %s", verb)
+	}
+	return w.Actions[i]
+}
 
 // checkAction sends the request of an action, with the fields that it needs.
 func checkAction(t *testing.T, who string, a v1beta1.Action) {
@@ -181,7 +216,7 @@ func TestCauses(t *testing.T) {
 	if len(w.Causes) != 1 || w.Causes[0].About != "checks" || !strings.Contains(w.Causes[0].Message, "of 1000 requests to the new version 29 were bad") || w.Causes[0].Advice == "" {
 		t.Errorf("causes %+v", w.Causes)
 	}
-	if a := w.Actions[0]; !slices.Equal(a.Needs, []string{"reason", "override"}) || !a.Possible {
+	if a := actionOf(t, w, "promote"); !slices.Equal(a.Needs, []string{"reason", "override"}) || !a.Possible {
 		t.Errorf("promote %+v", a)
 	}
 	ns += "-stalled"
@@ -201,8 +236,8 @@ func TestActionsPastChecks(t *testing.T) {
 				t.Parallel()
 				ns := namespace(t)
 				measuredRollout(t, ns, result)
-				a := why(t, who, ns).Actions[7]
-				if a.Verb != "jump" || a.OverrideFrom != from || !slices.Equal(a.Missing, missing) || a.Allowed != (who != victor) {
+				a := actionOf(t, why(t, who, ns), "jump")
+				if a.OverrideFrom != from || !slices.Equal(a.Missing, missing) || a.Allowed != (who != victor) {
 					t.Errorf("the action is %+v, want an override from step %d, without %v", a, from, missing)
 				}
 				if who == victor {

@@ -83,7 +83,7 @@ type Check struct {
 	// stable one in the same seconds.
 	// +optional
 	AsGoodAs AsGoodAs `json:"asGoodAs,omitempty"`
-	// Tolerance of asGoodAs, successRate and latency towards stable.
+	// Tolerance of asGoodAs, successRate, latency and query towards stable.
 	// +optional
 	Tolerance *Tolerance `json:"tolerance,omitempty"`
 	// Query asks a metric source.

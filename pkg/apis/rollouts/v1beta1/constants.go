@@ -94,6 +94,9 @@ const (
 	// ConditionStalled is true when nothing will move without a user; tools
 	// that follow kstatus read it. Others may say so as well.
 	ConditionStalled ConditionType = "Stalled"
+	// ConditionFailing is true while a release makes no progress for a known cause that
+	// does not go away by waiting, and is not there otherwise.
+	ConditionFailing ConditionType = "Failing"
 	// ConditionWritable is false while the server denies a write that a release
 	// needs, and is not there otherwise.
 	ConditionWritable ConditionType = "Writable"

@@ -123,7 +123,12 @@ type PlannedStep struct {
 	// one.
 	// +optional
 	Traffic *int32 `json:"traffic,omitempty"`
-	// PerPod is the load of a new pod over the average, such as 2.0x.
+	// Match describes the requests that the new version gets instead of a share, such as
+	// "header x-canary: yes"; empty if the step selects no requests.
+	// +optional
+	Match string `json:"match,omitempty"`
+	// PerPod is the load of a new pod, relative to the load of a pod before the release, such as
+	// 2.0x.
 	// +optional
 	PerPod string `json:"perPod,omitempty"`
 	// Then is what ends the step.
@@ -146,10 +151,14 @@ type Wave struct {
 	Times int32 `json:"times"`
 }
 
-// Then is what ends a step.
+// Then is what a step waits for after its pods and its traffic.
 type Then struct {
-	// For is approval, time, checks or none. The set is open.
+	// For is approval, time or none. The set is open.
 	For string `json:"for"`
+	// Checks are the names of the checks that the step must pass first.
+	// +optional
+	// +listType=atomic
+	Checks []string `json:"checks,omitzero"`
 	// Seconds is how long, where time ends it.
 	// +optional
 	Seconds *int32 `json:"seconds,omitempty"`
@@ -169,8 +178,8 @@ type Finding struct {
 	// Step that it is about; missing where it is about all.
 	// +optional
 	Step int32 `json:"step,omitempty"`
-	// Code is one word: quota, router, validation, claim, load, budget, scaler, probe,
-	// template. The set is open.
+	// Code is one word: quota, router, traffic, checks, release, validation, claim, load, budget,
+	// scaler, probe, template. The set is open.
 	Code string `json:"code"`
 	// Object to look at.
 	// +optional

@@ -17,7 +17,7 @@ type RolloutWhy struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// State is AtRest, Moving, Waiting, Stalled, Paused, Aborting, Aborted or Ending.
+	// State is AtRest, Moving, Waiting, Failing, Stalled, Paused, Aborting, Aborted or Ending.
 	State string `json:"state"`
 	// Summary is one sentence for a person.
 	Summary string `json:"summary"`
@@ -34,7 +34,7 @@ type RolloutWhy struct {
 	// Workload says whether Weir has looked at the latest change of the workload.
 	// +optional
 	Workload WorkloadSeen `json:"workload,omitzero"`
-	// Actions are every verb in a fixed order, possible now or not.
+	// Actions are all verbs, possible now or not, in the order that helps in the state.
 	// +optional
 	// +listType=atomic
 	Actions []Action `json:"actions,omitzero"`

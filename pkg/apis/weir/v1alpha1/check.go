@@ -89,7 +89,7 @@ type CheckSpec struct {
 	// stable one in the same seconds.
 	// +optional
 	AsGoodAs v1beta1.AsGoodAs `json:"asGoodAs,omitempty"`
-	// Tolerance of asGoodAs, successRate and latency towards stable.
+	// Tolerance of asGoodAs, successRate, latency and query towards stable.
 	// +optional
 	Tolerance *v1beta1.Tolerance `json:"tolerance,omitempty"`
 	// Query asks a metric source.

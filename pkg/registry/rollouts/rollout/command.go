@@ -66,7 +66,7 @@ var commands = []command{
 		},
 		setFull: func(b body) string {
 			b.(*rollouts.PromoteOptions).Full = true
-			return "Promote every further step"
+			return "Approve all remaining steps"
 		},
 	},
 	{verb: rollouts.VerbAbort, kind: "AbortOptions", newBody: func() body { return &rollouts.AbortOptions{} }},
@@ -88,9 +88,10 @@ var commands = []command{
 
 func fixedTitle(title string) func(int32) string { return func(int32) string { return title } }
 
-// VerbUses returns all uses of the verbs, in the order of commands.
+// VerbUses returns all uses of the verbs, in the order of commands. The use that approves all remaining steps is the
+// last one, so that no client shows it first.
 func VerbUses() []view.VerbUse {
-	var uses []view.VerbUse
+	var uses, full []view.VerbUse
 	for _, c := range commands {
 		title := c.title
 		if title == nil {
@@ -98,14 +99,14 @@ func VerbUses() []view.VerbUse {
 		}
 		uses = append(uses, c.newUse(title, c.newBody))
 		if c.setFull != nil {
-			uses = append(uses, c.newUse(fixedTitle(c.setFull(c.newBody())), func() body {
+			full = append(full, c.newUse(fixedTitle(c.setFull(c.newBody())), func() body {
 				b := c.newBody()
 				c.setFull(b)
 				return b
 			}))
 		}
 	}
-	return uses
+	return append(uses, full...)
 }
 
 func (c command) newUse(title func(int32) string, newBody func() body) view.VerbUse {

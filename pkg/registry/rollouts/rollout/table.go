@@ -28,7 +28,7 @@ var table = endpoint.Table[*rollouts.Rollout]{
 		{Name: "SINCE", Type: "date", Priority: 1, Description: "Since when it waits for it."},
 		{Name: "STEP", Type: "string", Priority: 1, Description: "The current step, and how many there are."},
 		{Name: "NEW", Type: "string", Priority: 1, Description: "How many pods of the new version are ready, and how many there are."},
-		{Name: "TRAFFIC", Type: "string", Priority: 1, Description: "The share of the requests that the new version gets."},
+		{Name: "TRAFFIC", Type: "string", Priority: 1, Description: "The share of the requests that the new version gets, or which requests it gets."},
 		{Name: "BY", Type: "string", Priority: 1, Description: "Who used the latest verb in this release."},
 	},
 	Cells: func(r *rollouts.Rollout) (cells, wide []any) {
@@ -55,8 +55,11 @@ func releaseCells(r *rollouts.Rollout) []any {
 		cells[0] = fmt.Sprintf("%d/%d", p.CurrentStepIndex, len(release.Steps))
 	}
 	cells[1] = fmt.Sprintf("%d/%d", p.UpdateReadyReplicas, p.UpdateReplicas)
-	if step := release.Step(p.CurrentStepIndex); step != nil && step.Traffic != nil && isTrafficInPlace(r, p) {
-		cells[2] = *step.Traffic
+	if step := release.Step(p.CurrentStepIndex); step != nil && step.Routed() && isTrafficInPlace(r, p) {
+		cells[2] = planner.DescribeMatches(step.Matches)
+		if step.Traffic != nil {
+			cells[2] = *step.Traffic
+		}
 	}
 	if d := latestDecision(&r.Status); d != nil {
 		cells[3] = d.User

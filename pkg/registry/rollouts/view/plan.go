@@ -75,6 +75,8 @@ type planBuilder struct {
 	status rollouts.PlanStatus
 	begin  forecast.Start
 	around forecast.Environment
+	// isUnderWay reports whether a release is in progress, even if the request supersedes it.
+	isUnderWay bool
 }
 
 func (p *planREST) plan(ctx context.Context, r *rollouts.Rollout, spec rollouts.PlanSpec) (runtime.Object, error) {
@@ -102,17 +104,38 @@ func (m *planBuilder) build(ctx context.Context) error {
 		Rollout: m.r, Batch: b, UnderWay: planner.StateOf(m.r) != planner.StateIdle,
 		RollingBack: planner.StateOf(m.r) == planner.StateAborted || planner.StateOf(m.r) == planner.StateLeavingAborted,
 	}
+	m.isUnderWay = m.begin.UnderWay
 	if !m.observe(ctx, b) {
 		return nil
 	}
+	if m.isUnderWay {
+		if err := m.nameRelease(ctx); err != nil {
+			return err
+		}
+	}
 	f := forecast.Compute(m.begin)
-	if m.around.IsStableTemplate && !m.begin.UnderWay {
+	if m.around.IsLiveTemplate && !m.begin.UnderWay {
 		f.Steps, f.Moments = nil, f.Moments[:1]
 	}
 	m.status.Steps = f.Steps
 	m.status.Peak, m.status.Floor = f.Peak(m.around)
 	m.status.Findings = append(m.status.Findings, f.Findings(m.begin, m.around)...)
 	return m.addPermissionsAndDurations(ctx)
+}
+
+// nameRelease sets the name of the release in progress.
+func (m *planBuilder) nameRelease(ctx context.Context) error {
+	facts, err := m.gatherFacts(ctx, m.r)
+	if err != nil {
+		return err
+	}
+	ref := why.Explain(m.r, facts).Release
+	if ref == nil {
+		return nil
+	}
+	m.around.Release = fmt.Sprintf("release %d (%s)", ref.Number, why.VersionName(ref))
+	m.around.IsSuperseded = !m.begin.UnderWay
+	return nil
 }
 
 func (m *planBuilder) addFinding(f rollouts.Finding) {
@@ -134,6 +157,7 @@ func (m *planBuilder) replacePlan(ctx context.Context) bool {
 func (m *planBuilder) validatePlan(ctx context.Context) bool {
 	stored := m.r.DeepCopy()
 	m.r.Spec = *m.spec.Rollout.DeepCopy()
+	m.r.Status.RemoveCondition(rollouts.ConditionMeasurable) // the condition is about the stored checks
 	errs := validation.ValidateRollout(m.r, m.Rules)
 	if stored.ResourceVersion != "" {
 		errs = validation.ValidateRolloutUpdate(m.r, stored, m.Rules)

@@ -128,10 +128,17 @@ func (m *planBuilder) requestedWorkload(live object.Object) (*unstructured.Unstr
 
 // setFacts sets the facts with which a release of the workload begins.
 func (m *planBuilder) setFacts(row workload.Row, obj, next object.Object, owned []object.Object, b *rollouts.BatchRelease) {
-	m.around.New, m.around.Old = row.Template(next), row.Template(obj).DeepCopy()
 	another := obj == next || row.ReplacesPods(obj, next)
-	m.around.IsStableTemplate = !another && (len(m.spec.Images) > 0 || len(m.spec.Workload.Raw) > 0)
+	m.around.IsLiveTemplate = !another && (len(m.spec.Images) > 0 || len(m.spec.Workload.Raw) > 0)
+	if m.begin.UnderWay && another {
+		m.around.IsCancelled = row.Facts(next, owned, row.HoldOf(next, owned, planner.HoldStateOf(m.r, b)), nil).HasStableTemplate
+	}
+	if m.around.IsCancelled {
+		m.begin.RollingBack, next = true, obj // the pods of the release in progress are removed
+	}
+	m.around.New, m.around.Old = row.Template(next), row.Template(obj).DeepCopy()
 	switch {
+	case m.around.IsCancelled:
 	case m.begin.UnderWay && another:
 		m.begin.UnderWay, m.begin.Batch, b = false, nil, nil // a new release replaces the current one
 	case !m.begin.UnderWay && !another:

@@ -10,11 +10,15 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
 // The plan of a new image contains sizes, load, and problems.
@@ -44,8 +48,151 @@ func TestPlanOfQuota(t *testing.T) {
 	p := asker(t)
 	p.patch(t, "resourcequotas", "compute", `{"status":{"hard":{"requests.cpu":"6400m"}}}`)
 	got := p.of(t, rollouts.PlanSpec{Images: map[string]string{"app": "web:v8"}})
-	if c := codes(got); c[0] != "Error quota 2" || !strings.Contains(got.Findings[0].Message, "1400m of requests.cpu are left") {
+	if c := codes(got); c[0] != "Error quota 2" || !strings.Contains(got.Findings[0].Message, `Quota "compute" has 1400m of requests.cpu left`) {
 		t.Errorf("findings %+v", got.Findings)
+	}
+}
+
+// withLimits is a change of the image, the limits of the Deployment, and the CPU of the pods.
+func withLimits(surge, unavailable, cpu, image string) rollouts.PlanSpec {
+	return rollouts.PlanSpec{Workload: runtime.RawExtension{Raw: []byte(`{"spec":{"replicas":10,"selector":{"matchLabels":{"app":"web"}},` +
+		`"strategy":{"type":"RollingUpdate","rollingUpdate":{"maxSurge":` + surge + `,"maxUnavailable":` + unavailable + `}},` +
+		`"template":{"metadata":{"labels":{"app":"web"}},"spec":{"containers":[{"name":"app","image":"` + image + `","resources":{"requests":{"cpu":"` + cpu + `","memory":"64Mi"}}}]}}}}`)}}
+}
+
+// A quota without room for more pods stops a Deployment only if no old pod may be removed before a new one starts, or if a
+// new pod needs more than an old one leaves.
+func TestPlanOfQuotaAndOrder(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		hard, surge, unavailable, cpu string
+		want, lacks                   string
+	}{
+		"no old pod may go first":     {`"pods":10`, "1", "0", "500m", "Error quota 1", ""},
+		"an old pod may go first":     {`"pods":10`, "3", "1", "500m", "Info quota 1", "Error quota"},
+		"a new pod needs more":        {`"requests.cpu":"5","pods":100`, "3", "1", "1200m", "Error quota 1", "Info quota"},
+		"a new pod needs less":        {`"requests.cpu":"5","pods":100`, "3", `"30%"`, "450m", "Info quota 1", "Error quota"},
+		"there is room for all":       {`"requests.cpu":"50","pods":100`, "3", "1", "500m", "", "quota"},
+		"the pods of the first steps": {`"requests.cpu":"5500m","pods":100`, "3", `"30%"`, "600m", "Error quota 3", ""},
+	} {
+		p := asker(t)
+		p.patch(t, "resourcequotas", "compute", `{"status":{"hard":null}}`)
+		p.patch(t, "resourcequotas", "compute", `{"status":{"hard":{`+tt.hard+`}}}`)
+		got := strings.Join(codes(p.of(t, withLimits(tt.surge, tt.unavailable, tt.cpu, "web:v8"))), ", ")
+		if !strings.Contains(got, tt.want) || tt.lacks != "" && strings.Contains(got, tt.lacks) {
+			t.Errorf("%s: findings %s, want %s and not %s", name, got, tt.want, tt.lacks)
+		}
+	}
+}
+
+// In the blue-green style, all pods of both versions run at once. The idle ones get no part of the load.
+func TestPlanOfBlueGreenLoad(t *testing.T) {
+	t.Parallel()
+	p := asker(t)
+	spec := p.rollout().Spec.DeepCopy()
+	spec.Strategy.BlueGreen, spec.Strategy.Canary = spec.Strategy.Canary, nil
+	spec.Strategy.BlueGreen.Steps = []rollouts.Step{
+		{Replicas: new(intstr.FromString("100%")), Traffic: new("0%")}, {Replicas: new(intstr.FromString("100%")), Traffic: new("100%")},
+	}
+	got := p.of(t, rollouts.PlanSpec{Rollout: spec, Images: map[string]string{"app": "web:v8"}})
+	if len(got.Steps) < 2 || got.Steps[1].PerPod != "1.0x" || slices.Contains(codes(got), "Warning load 2") {
+		t.Errorf("%v %v", lines(got), codes(got))
+	}
+}
+
+// A plan without a route sends no requests, whatever share its steps name.
+func TestPlanOfNoRoute(t *testing.T) {
+	t.Parallel()
+	p := asker(t)
+	spec := p.rollout().Spec.DeepCopy()
+	spec.Strategy.Canary.TrafficRoutings = nil
+	got := p.of(t, rollouts.PlanSpec{Rollout: spec, Images: map[string]string{"app": "web:v8"}})
+	if !slices.Contains(codes(got), "Warning traffic 1") || got.Steps[0].Traffic != nil || got.Steps[0].PerPod != "" {
+		t.Errorf("%v %v", lines(got), codes(got))
+	}
+}
+
+// A step that selects requests has a text instead of a share.
+func TestPlanOfMatches(t *testing.T) {
+	t.Parallel()
+	p := asker(t)
+	spec := p.rollout().Spec.DeepCopy()
+	spec.Strategy.Canary.Steps[0].Traffic = nil
+	spec.Strategy.Canary.Steps[0].Matches = []rollouts.RouteMatch{
+		{Headers: []rollouts.ValueMatch{{Name: "x-canary", Value: "yes"}}, Path: &rollouts.PathMatch{Value: new("/beta")}},
+		{QueryParams: []rollouts.ValueMatch{{Name: "group", Value: "b.*", Type: new("RegularExpression")}}},
+	}
+	got := p.of(t, rollouts.PlanSpec{Rollout: spec, Images: map[string]string{"app": "web:v8"}})
+	if want := "/beta* and x-canary: yes or ?group=~b.*"; got.Steps[0].Match != want {
+		t.Errorf("the match is %q, want %q", got.Steps[0].Match, want)
+	}
+}
+
+// A step names its checks. If the checks measure nothing, the plan says so before the release begins.
+func TestPlanOfChecks(t *testing.T) {
+	t.Parallel()
+	p := asker(t)
+	p.rollout().Spec.Strategy.Canary.Analysis = &rollouts.Analysis{Checks: []rollouts.Check{{SuccessRate: new("99%"), Steps: []int32{1}}, {Name: "jvm", Query: &rollouts.QueryCheck{PromQL: "up"}}}}
+	p.rollout().Status.SetCondition(rollouts.Condition{
+		Type: rollouts.ConditionMeasurable, Status: metav1.ConditionFalse, Reason: planner.ReasonNoAnswer, Message: "successRate has no answer: metricsource default does not exist",
+	}, metav1.Now())
+	got := p.of(t, rollouts.PlanSpec{Images: map[string]string{"app": "web:v8"}})
+	for i, want := range [][]string{{"successRate", "jvm"}, {"jvm"}, {"jvm"}} {
+		if diff := cmp.Diff(want, got.Steps[i].Then.Checks); diff != "" {
+			t.Errorf("checks of step %d (-want +got):\n%s", i+1, diff)
+		}
+	}
+	at := slices.IndexFunc(got.Findings, func(f rollouts.Finding) bool { return f.Code == "checks" })
+	if at < 0 || got.Findings[at].Severity != "Error" || got.Findings[at].Step != 1 || !strings.Contains(got.Findings[at].Message, "metricsource default does not exist") {
+		t.Errorf("findings %+v", got.Findings)
+	}
+	p.rollout().Status.SetCondition(rollouts.Condition{
+		Type: rollouts.ConditionMeasurable, Status: metav1.ConditionFalse, Reason: planner.ReasonWouldFail, Message: "jvm would have failed the version in service in 3 of 24 hours",
+	}, metav1.Now())
+	if got = p.of(t, rollouts.PlanSpec{Images: map[string]string{"app": "web:v8"}}); !slices.Contains(codes(got), "Warning checks 1") {
+		t.Errorf("findings %v", codes(got))
+	}
+	p.rollout().Status.SetCondition(rollouts.Condition{Type: rollouts.ConditionMeasurable, Status: metav1.ConditionTrue, Reason: planner.ReasonMeasured}, metav1.Now())
+	if got = p.of(t, rollouts.PlanSpec{Images: map[string]string{"app": "web:v8"}}); slices.ContainsFunc(codes(got), func(c string) bool { return strings.Contains(c, "checks") }) {
+		t.Errorf("findings %v", codes(got))
+	}
+}
+
+// While a release is in progress, a plan says what another template does to it.
+func TestPlanUnderWay(t *testing.T) {
+	t.Parallel()
+	finding := func(s rollouts.PlanStatus, code string) string {
+		for _, f := range s.Findings {
+			if f.Code == code {
+				return f.Severity + " " + f.Message
+			}
+		}
+		return ""
+	}
+	release := func() *planREST {
+		p := underWay(asker(t))
+		p.rollout().Status.Releases = []rollouts.ReleaseRecord{{Number: 3}}
+		return p
+	}
+	got := release().of(t, rollouts.PlanSpec{Images: map[string]string{"app": "web:v7"}}) // the template in the workload
+	if want := "Info release 3 (8) is already releasing this template; the plan shows its steps"; finding(got, "release") != want || finding(got, "template") != "" || len(got.Steps) != 3 {
+		t.Errorf("of the template that is released: %v %+v", lines(got), got.Findings)
+	}
+	got = release().of(t, rollouts.PlanSpec{Images: map[string]string{"app": "web:v9"}})
+	if want := "Info Supersedes release 3 (8)"; finding(got, "release") != want || got.Steps[0].State != "Next" {
+		t.Errorf("of another template: %v %+v", lines(got), got.Findings)
+	}
+	if got = release().of(t, rollouts.PlanSpec{}); finding(got, "release") != "" {
+		t.Errorf("of no change: %+v", got.Findings)
+	}
+	p := release()
+	deployments := p.Cluster.Resource(appsv1.SchemeGroupVersion.WithResource("deployments")).Namespace("shop")
+	if _, err := deployments.Patch(t.Context(), "web", types.MergePatchType, []byte(`{"spec":{"template":{"spec":{"containers":[{"name":"app","image":"web:v8"}]}}}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	got = p.of(t, withLimits("3", "0", "500m", "web:v7"))
+	if want := "Info Cancels release 3 (8), because the stable version is set again"; finding(got, "release") != want || len(got.Steps) != 1 || got.Steps[0].State != "Back" {
+		t.Errorf("of the stable template: %v %+v", lines(got), got.Findings)
 	}
 }
 

@@ -49,8 +49,11 @@ func (w explainer) explain(ctx context.Context, r *rollouts.Rollout) func(ctx co
 		}
 		out := why.Explain(r, facts)
 		var err error
-		out.Actions, err = w.listActions(ctx, r, facts)
-		return &out, err
+		if out.Actions, err = w.listActions(ctx, r, facts); err != nil {
+			return nil, err
+		}
+		why.SortActions(out.State, out.Actions)
+		return &out, nil
 	}
 }
 

@@ -42,7 +42,7 @@ type CheckApplyConfiguration struct {
 	// AsGoodAs is Stable: the new version fails no more requests, and is no slower, than the
 	// stable one in the same seconds.
 	AsGoodAs *rolloutsv1beta1.AsGoodAs `json:"asGoodAs,omitempty"`
-	// Tolerance of asGoodAs, successRate and latency towards stable.
+	// Tolerance of asGoodAs, successRate, latency and query towards stable.
 	Tolerance *ToleranceApplyConfiguration `json:"tolerance,omitempty"`
 	// Query asks a metric source.
 	Query *QueryCheckApplyConfiguration `json:"query,omitempty"`

@@ -31,7 +31,7 @@ type CheckSpecApplyConfiguration struct {
 	// AsGoodAs is Stable: the new version fails no more requests, and is no slower, than the
 	// stable one in the same seconds.
 	AsGoodAs *rolloutsv1beta1.AsGoodAs `json:"asGoodAs,omitempty"`
-	// Tolerance of asGoodAs, successRate and latency towards stable.
+	// Tolerance of asGoodAs, successRate, latency and query towards stable.
 	Tolerance *v1beta1.ToleranceApplyConfiguration `json:"tolerance,omitempty"`
 	// Query asks a metric source.
 	Query *v1beta1.QueryCheckApplyConfiguration `json:"query,omitempty"`
