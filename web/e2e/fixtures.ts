@@ -4,8 +4,7 @@
 // Answers of a server that does not run, for states that a control plane seldom has at once. The types come from the
 // Go types of the API and their constants (hack/webwire), so the compiler refuses a word that the server never sends.
 import type { Table } from '../src/kube.ts';
-import type { Ranged } from '../src/severity.ts';
-import type { Action, AnalysisStatus, Node, RevisionRole, Rollout, RolloutPlan, RolloutReleases, RolloutTree, RolloutWhy, Verb } from '../src/wire.ts';
+import type { Action, AnalysisStatus, Decision, Node, RevisionRole, Rollout, RolloutPlan, RolloutReleases, RolloutTree, RolloutWhy, Verb } from '../src/wire.ts';
 
 export const ago = (seconds: number) => new Date(Date.now() - seconds * 1000).toISOString();
 
@@ -292,10 +291,13 @@ export function matched(name = 'web'): Rollout {
   return it;
 }
 
-// unshared is a plan without shares of traffic.
-export function unshared(): RolloutPlan {
+// matchPlan is a plan whose first two steps select requests by a header.
+export function matchPlan(): RolloutPlan {
   const all = plan();
-  for (const step of all.status!.steps!) delete step.traffic;
+  for (const step of all.status!.steps!) {
+    delete step.traffic;
+    if (step.step < 3) step.match = 'x-canary: yes';
+  }
   return all;
 }
 
@@ -316,7 +318,7 @@ export function endedHistory(): RolloutReleases {
 }
 
 export function history(more: Partial<RolloutReleases> = {}): RolloutReleases {
-  const decision = (id: number, seconds: number, user: string, verb: Verb, step: number, reason = '', more: Partial<Ranged> = {}): Ranged => ({
+  const decision = (id: number, seconds: number, user: string, verb: Verb, step: number, reason = '', more: Partial<Decision> = {}): Decision => ({
     id,
     verb,
     user,

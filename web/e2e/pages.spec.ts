@@ -142,7 +142,7 @@ test('release: the bar has the traffic of both versions, with the steps as ticks
 });
 
 test('release: matched requests stand where a percentage would', async ({ page, fake, at }) => {
-  fake.plans.set('web', fixtures.unshared());
+  fake.plans.set('web', fixtures.matchPlan());
   fake.rollouts.set('web', fixtures.matched());
   const tree = fixtures.tree();
   for (const node of tree.nodes!) delete node.traffic;
@@ -151,6 +151,11 @@ test('release: matched requests stand where a percentage would', async ({ page, 
   await expect(page.getByText('v8 gets requests with x-canary: yes')).toBeVisible();
   await expect(page.locator('.timeline li').first()).toContainText('Step 1 donex-canary: yes');
   await shots(page, 'matches');
+  fake.plans.set('web', fixtures.backPlan());
+  fake.histories.set('web', fixtures.abortedHistory());
+  fake.trees.set('shop/web', fixtures.tree('web', { why: fixtures.aborted() }));
+  await page.reload();
+  await expect(page.locator('.timeline .stopped')).toContainText('x-canary: yes');
 });
 
 test('release: the end and the way back are no step 0, and an abort shows its step', async ({ page, fake, at }) => {

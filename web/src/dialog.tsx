@@ -248,7 +248,7 @@ function Steps({ steps }: { steps: PlannedStep[] }): JSX.Element {
             <th>{stepName(s)}</th>
             <td>{s.update}</td>
             <td>{s.stable}</td>
-            <td>{s.traffic === undefined ? '' : `${s.traffic}%`}</td>
+            <td>{s.match || (s.traffic === undefined ? '' : `${s.traffic}%`)}</td>
             <td>{ending(s)}</td>
             <td>{(s.waves ?? []).map(w => [w.start && `+${w.start}`, w.stop && `−${w.stop}`, w.times > 1 && `×${w.times}`].filter(Boolean).join(' ')).join(', ')}</td>
             <td>{s.peak}</td>
@@ -267,8 +267,11 @@ export function stepName({ step, state }: Pick<PlannedStep, 'step' | 'state'>): 
   return state === 'End' || step === 0 ? 'End' : String(step);
 }
 
-export function ending({ then }: PlannedStep): string {
-  if (!then || then.for === 'none') return '';
-  if (then.seconds) return shortDuration(`${then.seconds}s`);
-  return then.for + (then.approvers?.length ? `, ${then.approvers.join(', ')}` : '');
+// ending says what a step waits for after its pods: "checks, approval".
+export function ending({ then }: Pick<PlannedStep, 'then'>): string {
+  if (!then) return '';
+  const checks = then.checks?.length ? [`checks ${then.checks.join(', ')}`] : [];
+  if (then.seconds) return [...checks, shortDuration(`${then.seconds}s`)].join(', then ');
+  const by = then.for === 'none' ? [] : [then.for + (then.approvers?.length ? ` by ${then.approvers.join(', ')}` : '')];
+  return [...checks, ...by].join(', then ');
 }

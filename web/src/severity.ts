@@ -78,12 +78,8 @@ export function titleOf(action: Action): string {
   return action.needs?.includes('override') && !/overrid/i.test(action.title) ? `${action.title}, overriding its checks` : action.title;
 }
 
-// A decision of a newer server has its range: full for the approval of all remaining steps, toStep for the target of a
-// jump.
-export type Ranged = Decision & { full?: boolean; toStep?: number };
-
 // deed describes a decision: alice "approved step 2".
-export function deed(decision: Ranged): string {
+export function deed(decision: Decision): string {
   const { verb, step, full, toStep } = decision;
   const at = step ? ` at step ${step}` : '';
   switch (verb) {

@@ -99,13 +99,13 @@ export function change(of: { images?: { from?: string; to?: string }[]; stable?:
   return [from.join(', '), to.join(', ')];
 }
 
-// matchText describes the requests that a step sends to the new version: x-canary: yes.
+// matchText describes the requests that a step of a Rollout selects, in the words of the server: x-canary: yes.
 export function matchText(matches: RouteMatch[]): string {
   const one = (m: RouteMatch) =>
     [
-      m.path?.value && `${m.path.value}${m.path.type === 'Exact' ? '' : '*'}`,
-      ...(m.headers ?? []).map(h => `${h.name}${h.type === 'RegularExpression' ? ' ~ ' : ': '}${h.value}`),
-      ...(m.queryParams ?? []).map(q => `?${q.name}=${q.value}`),
+      m.path?.value && `${m.path.value}${{ Exact: '', RegularExpression: ' (regular expression)' }[m.path.type ?? ''] ?? '*'}`,
+      ...(m.headers ?? []).map(h => `${h.name}${h.type === 'RegularExpression' ? ' =~ ' : ': '}${h.value}`),
+      ...(m.queryParams ?? []).map(q => `?${q.name}${q.type === 'RegularExpression' ? '=~' : '='}${q.value}`),
     ]
       .filter(Boolean)
       .join(' and ');

@@ -10,7 +10,7 @@ import { between, change, matchText, shortDuration } from './text';
 import type { Node, PastRelease, PlannedStep, RolloutWhy, Step } from './wire';
 
 // Drawn is a step of the timeline. Stopped is the step at which a release was aborted; Unreached are those after it.
-type Drawn = Omit<PlannedStep, 'state'> & { state: PlannedStep['state'] | 'Stopped' | 'Unreached'; matches?: string };
+type Drawn = Omit<PlannedStep, 'state'> & { state: PlannedStep['state'] | 'Stopped' | 'Unreached' };
 
 // abortOf returns the decision that ended a release.
 function abortOf(release?: PastRelease) {
@@ -20,8 +20,7 @@ function abortOf(release?: PastRelease) {
 // drawnSteps returns the steps to draw. After an abort the plan has only the way back, so the steps before it come from
 // the plan of the Rollout and from the record of the release.
 export function drawnSteps(planned: PlannedStep[], spec: Step[], release?: PastRelease): Drawn[] {
-  const matched = (step: number) => ({ ...(spec[step - 1]?.matches?.length && { matches: matchText(spec[step - 1]!.matches!) }) });
-  if (!planned.some(s => s.state === 'Back')) return planned.map(s => ({ ...s, ...matched(s.step) }));
+  if (!planned.some(s => s.state === 'Back')) return planned;
   const stopped = abortOf(release)?.step ?? release?.steps?.at(-1)?.step ?? 0;
   const count = Math.max(spec.length, stopped, ...(release?.steps ?? []).map(s => s.step));
   const before = Array.from({ length: count }, (_, i): Drawn => {
@@ -35,7 +34,7 @@ export function drawnSteps(planned: PlannedStep[], spec: Step[], release?: PastR
       peak: 0,
       minReady: 0,
       ...(Number.isFinite(traffic) && { traffic }),
-      ...matched(step),
+      match: matchText(spec[i]?.matches ?? []),
     };
   });
   return [...before, ...planned];
@@ -65,7 +64,7 @@ export function Timeline({ planned, spec, revisions, release, why, now }: Shown)
             <Mark of={step.state} />
             <div>
               <b>{nameOf(step, from)}</b> <span class="unseen">{stateText[step.state]}</span>
-              {step.matches ? <span class="share">{step.matches}</span> : step.traffic !== undefined && <span class="share">{step.traffic}%</span>}
+              {step.match ? <span class="share">{step.match}</span> : step.traffic !== undefined && <span class="share">{step.traffic}%</span>}
               {step.update >= 0 && <p>{podsOf(step, from, to)}</p>}
               <p class="dim small">
                 <Course step={step} release={release} now={now} />
@@ -108,7 +107,7 @@ function Course({ step, release, now }: { step: Drawn; release: PastRelease | un
   const texts: Record<Drawn['state'], (string | false | undefined)[]> = {
     Current: [took ? `pods took ${took}` : visit?.enteredTime && `for ${between(visit.enteredTime, now)}`],
     Done: [took, by?.user],
-    Next: [step.usual && `usually ${shortDuration(step.usual)}`, ending(step as PlannedStep) && `then ${ending(step as PlannedStep)}`, load && `each new pod gets ${load} the average load`],
+    Next: [step.usual && `usually ${shortDuration(step.usual)}`, ending(step) && `then ${ending(step)}`, load && `each new pod gets ${load} the average load`],
     Stopped: [stop && `${stop.user} ${deed(stop)}`, stop?.reason && `“${stop.reason}”`],
     Unreached: ['not reached'],
     Back: [],
@@ -120,12 +119,12 @@ function Course({ step, release, now }: { step: Drawn; release: PastRelease | un
 // Shares is the bar of traffic. Without a share of traffic it shows the pods of each version.
 function Shares({ steps, revisions, from, to }: { steps: Drawn[]; revisions: Node[]; from: string; to: string }): JSX.Element | null {
   const at = steps.find(s => s.state === 'Current');
-  if (at?.matches) {
+  if (at?.match) {
     return (
       <div class="shares">
         <p class="versions">
           <span class="update">
-            <i aria-hidden="true" /> <b>{to || 'new'}</b> gets requests with {at.matches}
+            <i aria-hidden="true" /> <b>{to || 'new'}</b> gets requests with {at.match}
           </span>
           <span class="stable">
             <i aria-hidden="true" /> <b>{from || 'stable'}</b> gets all other requests

@@ -200,6 +200,7 @@ export interface PlannedStep {
   peak: number;
   minReady: number;
   traffic?: number;
+  match?: string;
   perPod?: string;
   then?: Then;
   usual?: string;
@@ -372,6 +373,7 @@ export interface Then {
   for: StepEnd;
   seconds?: number;
   you?: boolean;
+  checks?: string[];
   approvers?: string[];
 }
 
