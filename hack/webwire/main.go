@@ -46,7 +46,7 @@ type wordSet struct {
 
 // wordSets are the sets of words of fields whose Go type is string.
 var wordSets = map[string]wordSet{
-	"RolloutWhy.state":    {union: "State", dir: "pkg/why", declares: "AtRest", more: []string{"Failing"}},
+	"RolloutWhy.state":    {union: "State", dir: "pkg/why", declares: "AtRest"},
 	"WaitingFor.for":      {union: "Wait", dir: "pkg/planner", goType: "Wait"},
 	"Then.for":            {union: "StepEnd", dir: "pkg/planner", goType: "Wait", more: []string{"none"}},
 	"Action.verb":         {union: "Verb", dir: apiPackage, goType: "Verb"},

@@ -172,6 +172,7 @@ export class Fake {
         restore: {
           spec: { template: { spec: { containers: [{ name: 'web', image: r.images?.[0]?.to, env: [{ name: 'LOG', value: `level-${r.number}` }] }] } } },
         },
+        restoreStable: { spec: { template: { spec: { containers: [{ name: 'web', image: r.images?.[0]?.from }] } } } },
       }));
     return { releases };
   }

@@ -9,6 +9,7 @@ import { Banner } from './frame';
 import { Icon, Mark } from './icons';
 import { page, to, useAsked } from './state';
 import { deed } from './severity';
+import { Source } from './source';
 import { between, change, count, initials, moment } from './text';
 import { restorable, type Earlier } from './undo';
 import type { Change, Decision, PastRelease, RolloutReleases, RolloutWhy } from './wire';
@@ -67,15 +68,21 @@ export function History({ releases, why, namespace, name, now, undo }: Past): JS
       {releases.length === 0 && <p class="dim">No release yet.</p>}
       <ol class="history">
         {releases.map((r, i) => {
-          const to = earlier.find(e => e.number === r.number);
+          const back = earlier.filter(e => e.number === r.number);
           return (
             <li key={r.number}>
               <Entry release={r} latest={i === 0} now={now} />
-              {to && (
-                <button type="button" class="danger" aria-label={`Roll back to ${to.version}, release ${to.number}…`} onClick={() => undo!(to)}>
+              {back.map(to => (
+                <button
+                  key={to.revision}
+                  type="button"
+                  class="danger"
+                  aria-label={`Roll back to ${to.version}, ${to.before ? 'before ' : ''}release ${to.number}…`}
+                  onClick={() => undo!(to)}
+                >
                   Roll back to {to.version}…
                 </button>
-              )}
+              ))}
             </li>
           );
         })}
@@ -114,6 +121,7 @@ function Entry({ release: r, latest, now }: { release: PastRelease; latest: bool
             {r.startTime && moment(r.startTime, now)} {lasted && (r.endTime ? `took ${lasted}` : `running for ${lasted}`)}
           </span>
         </summary>
+        {open && <Source of={r} />}
         {open && <Changes changes={r.changes ?? []} more={r.moreChanges ?? 0} />}
         {open && (r.steps ?? []).length > 0 && (
           <p class="dim small">{r.steps!.map(s => `step ${s.step}${s.leftTime && s.enteredTime ? ` ${between(s.enteredTime, s.leftTime)}` : ''}`).join(' · ')}</p>

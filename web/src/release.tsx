@@ -18,7 +18,8 @@ import { actionKeys, announce, page, useKeys, useNow, type Keys } from './state'
 import { useLive } from './stream';
 import { Timeline } from './timeline';
 import { between, change, includesText, moment, plainly, sentence } from './text';
-import { UndoDialog, restorable, type Earlier } from './undo';
+import { Source } from './source';
+import { UndoDialog, previous, restorable, type Earlier } from './undo';
 import { Release } from './watched';
 import type { Action, Cause, RolloutWhy } from './wire';
 
@@ -39,6 +40,7 @@ export function ReleasePage({ namespace, name, uid, about }: Props): JSX.Element
   const allowed = refused ? [] : (why?.actions ?? []).filter(a => a.allowed);
   // The pages write the workload as the user. A user who may use rollback usually may, and the dialog checks it.
   const undoable = allowed.some(a => a.verb === 'rollback' && !a.possible) ? restorable(releases ?? [], why) : [];
+  const back = previous(releases ?? [], undoable);
   const keys = lettered(why?.actions ?? []);
   const bound: Keys = {
     Escape: () => location.assign('#/'),
@@ -75,6 +77,7 @@ export function ReleasePage({ namespace, name, uid, about }: Props): JSX.Element
           </p>
         )}
         {why?.release?.number && <p class="dim">release {why.release.number}</p>}
+        {why?.release && <Source of={why.release} />}
         <LiveState live={live} />
       </header>
       <Main class="release">
@@ -84,10 +87,10 @@ export function ReleasePage({ namespace, name, uid, about }: Props): JSX.Element
           <section class={`summary state-${state}`} aria-label="State">
             <Summary why={why} state={state} now={now} />
             <Actions actions={allowed} urgent={severity(state) <= severity('Waiting')} keys={keys} act={act} />
-            {undoable[0] && (
+            {back && (
               <div class="actions rest" role="group" aria-label="What you can do">
-                <button type="button" class="danger" onClick={() => undo(undoable[0])}>
-                  Roll back to {undoable[0].version}…
+                <button type="button" class="danger" onClick={() => undo(back)}>
+                  Roll back to {back.version}…
                 </button>
               </div>
             )}

@@ -4,9 +4,9 @@
 import { Refused, get, isAborted, rollout } from './api';
 import { events, type Followed } from './stream';
 import type { Metadata, Row, Table } from './kube';
-import { change, image } from './text';
+import { change, image, keepsStable } from './text';
 import { byPhase, severity, shownState, type Shown } from './severity';
-import type { RolloutReleases, RolloutWhy } from './wire';
+import type { PastRelease, RolloutReleases, RolloutWhy } from './wire';
 
 const page = 500;
 const accept = 'application/json;as=Table;v=v1;g=meta.k8s.io';
@@ -177,11 +177,11 @@ export class Rows implements Followed {
 }
 
 // servingVersion returns the version that serves after the latest release.
-export function servingVersion(releases: NonNullable<RolloutReleases['releases']>): string {
+function servingVersion(releases: PastRelease[]): string {
   const [latest] = releases;
   if (!latest) return '';
   const [from, to] = change(latest);
-  return image(latest.outcome === 'succeeded' ? to : from);
+  return image(keepsStable(latest) ? from : to);
 }
 
 function listPath(namespace?: string): string {

@@ -3,7 +3,7 @@
 
 // Times, numbers and versions as people read them.
 
-import type { RouteMatch } from './wire';
+import type { PastRelease, RouteMatch } from './wire';
 
 const steps: [number, string][] = [
   [86_400, 'd'],
@@ -97,6 +97,11 @@ export function change(of: { images?: { from?: string; to?: string }[]; stable?:
   // If one image changes only its tag, the tags are the versions.
   if (images.length === 1 && a[0] === b[0] && a[1] && b[1]) return [a.slice(1).join(':'), b.slice(1).join(':')];
   return [from.join(', '), to.join(', ')];
+}
+
+// keepsStable reports whether the stable version serves after a release.
+export function keepsStable({ outcome }: PastRelease): boolean {
+  return outcome === 'aborted' || outcome === 'cancelled';
 }
 
 // matchText describes the requests that a step of a Rollout selects, in the words of the server: x-canary: yes.

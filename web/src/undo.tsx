@@ -9,25 +9,41 @@ import { Confirm, Expected } from './dialog';
 import { Modal } from './frame';
 import { Note } from './icons';
 import { announce, useAsked } from './state';
-import { change, image, sentence } from './text';
+import { change, image, keepsStable, sentence } from './text';
 import type { PastRelease, Rollout, RolloutPlan, RolloutReleases, RolloutWhy } from './wire';
 
-// Earlier is a release whose template can be set again, and its version.
+// Recorded is a release whose answer may have the template that served before it.
+type Recorded = PastRelease & { stableOnRecord?: boolean; restoreStable?: Record<string, unknown> };
+
+// Earlier is a template on record that can be set again: the result of a release, or the template before it.
 export interface Earlier {
   number: number;
   version: string;
+  revision: string;
+  before: boolean;
 }
 
-// restorable returns the earlier releases whose templates can be set again, newest first: those that succeeded and
-// whose version does not serve now. While a release is in progress there is none, because the verb rollback is the
-// way back then.
-export function restorable(releases: PastRelease[], why?: RolloutWhy): Earlier[] {
+// restorable returns the templates on record that can be set again and do not serve now, newest first: results of
+// releases that succeeded, and templates from before a release that are the result of none. While a release is in
+// progress there is none, because the verb rollback is the way back then.
+export function restorable(releases: Recorded[], why?: RolloutWhy): Earlier[] {
   const [latest] = releases;
   if (!latest || !why || why.release || why.state !== 'AtRest') return [];
-  const serves = latest.outcome === 'succeeded' ? latest.revision : latest.stable;
-  return releases
-    .filter(r => r.outcome === 'succeeded' && r.revision !== serves && r.number !== undefined)
-    .map(r => ({ number: r.number!, version: image(change(r)[1]) }));
+  const found = new Map<string, Earlier>();
+  const serves = keepsStable(latest) ? latest.stable : latest.revision;
+  const add = (r: PastRelease, revision: string | undefined, before: boolean) => {
+    if (!revision || revision === serves || r.number === undefined || found.has(revision)) return;
+    found.set(revision, { number: r.number, version: image(change(r)[before ? 0 : 1]), revision, before });
+  };
+  for (const r of releases) if (r.outcome === 'succeeded') add(r, r.revision, false);
+  for (const r of releases) if (r.stableOnRecord) add(r, r.stable, true);
+  return [...found.values()].sort((a, b) => b.number - a.number || Number(a.before) - Number(b.before));
+}
+
+// previous returns the template that served before the one that serves now, if it can be set again.
+export function previous(releases: Recorded[], all: Earlier[]): Earlier | undefined {
+  const serving = releases.find(r => r.outcome === 'succeeded');
+  return all.find(e => e.revision === serving?.stable) ?? all[0];
 }
 
 const mergePatch = 'application/merge-patch+json';
@@ -51,13 +67,14 @@ interface Prepared {
 
 const root = '../../../../';
 
-async function prepare(path: string, release: number, signal: AbortSignal): Promise<Prepared> {
+async function prepare(path: string, { number, before }: Earlier, signal: AbortSignal): Promise<Prepared> {
   const [{ releases }, it] = await Promise.all([
-    get<RolloutReleases>(`${path}/history`, { query: { release: String(release) }, signal }),
+    get<RolloutReleases>(`${path}/history`, { query: { release: String(number) }, signal }),
     get<Rollout>(path, { signal }),
   ]);
-  const patch = releases?.find(r => r.number === release)?.restore;
-  if (!patch) throw new Error(`The template of release ${release} is no longer on record.`);
+  const found: Recorded | undefined = releases?.find(r => r.number === number);
+  const patch = before ? found?.restoreStable : found?.restore;
+  if (!patch) throw new Error(`The template ${before ? 'from before' : 'of'} release ${number} is no longer on record.`);
   const { apiVersion, kind, name } = it.spec!.workloadRef;
   const namespace = /^namespaces\/([^/]+)/.exec(path)![1]!;
   // All kinds of workloads form their plural with an s.
@@ -74,7 +91,9 @@ interface Props {
 
 // UndoDialog shows the plan of an earlier template, and sets the template in the workload with the user's own
 // permissions, as kubectl weir undo does.
-export function UndoDialog({ namespace, name, to: { number, version }, current, close }: Props): JSX.Element {
+export function UndoDialog({ namespace, name, to, current, close }: Props): JSX.Element {
+  const { number, version, before } = to;
+  const place = `${before ? 'from before' : 'of'} release ${number}`;
   const path = rollout(namespace, name);
   const [prepared, setPrepared] = useState<Prepared>();
   const [plan, setPlan] = useState<RolloutPlan>();
@@ -83,7 +102,7 @@ export function UndoDialog({ namespace, name, to: { number, version }, current, 
   const [sending, send] = useState(false);
   useAsked(
     async signal => {
-      const found = await prepare(path, number, signal);
+      const found = await prepare(path, to, signal);
       const workload = await get<unknown>(found.path, { signal }, root);
       // The dry run shows whether the user may do it, before the button is enabled.
       await patch(found, { dryRun: 'All' }, signal);
@@ -111,7 +130,7 @@ export function UndoDialog({ namespace, name, to: { number, version }, current, 
     fail('');
     try {
       await patch(prepared, {});
-      announce(`The template of release ${number} is set again.`);
+      announce(`The template ${place} is set again.`);
       close();
     } catch (err) {
       fail(say(err));
@@ -122,7 +141,7 @@ export function UndoDialog({ namespace, name, to: { number, version }, current, 
     <Modal title={`Roll back ${name} to ${version}?`} close={close} asks>
       <form onSubmit={event => void submit(event)}>
         <p>
-          Sets the pod template of release {number} ({version}) again. A new release then replaces the pods, in the steps of the plan.
+          Sets the pod template {place} ({version}) again. A new release then replaces the pods, in the steps of the plan.
         </p>
         {plan ? <Expected plan={plan} /> : planless && <p class="dim small">{planless}</p>}
         <div aria-live="assertive">

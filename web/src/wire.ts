@@ -314,7 +314,7 @@ export interface BlueGreenStatus {
 }
 
 export interface Condition {
-  type: ConditionType;
+  type: string;
   status: ConditionStatus;
   lastUpdateTime?: string;
   lastTransitionTime?: string;
@@ -371,9 +371,9 @@ export interface Wave {
 
 export interface Then {
   for: StepEnd;
+  checks?: string[];
   seconds?: number;
   you?: boolean;
-  checks?: string[];
   approvers?: string[];
 }
 
@@ -559,8 +559,6 @@ export type CheckResult = 'Running' | 'Passed' | 'Failed' | 'Inconclusive' | 'Sk
 
 export type ConditionStatus = 'True' | 'False' | 'Unknown';
 
-export type ConditionType = 'Progressing' | 'Succeeded' | 'Terminating' | 'Reconciling' | 'Stalled' | 'Writable';
-
 export type FinalisingStep = 'FinalisingStepRouteTrafficToStable' | 'RestoreStableService' | 'RemoveCanaryService' | 'ResumeWorkload' | 'ReleaseWorkloadControl' | 'END';
 
 export type Health = 'Healthy' | 'Progressing' | 'Waiting' | 'Suspended' | 'Degraded' | 'Missing';
@@ -587,7 +585,7 @@ export type Role = 'rollout' | 'batchRelease' | 'workload' | 'revision' | 'pod' 
 
 export type Severity = 'Error' | 'Warning' | 'Info';
 
-export type State = 'AtRest' | 'Moving' | 'Waiting' | 'Stalled' | 'Paused' | 'Aborting' | 'Aborted' | 'Ending' | 'Failing';
+export type State = 'AtRest' | 'Moving' | 'Waiting' | 'Failing' | 'Stalled' | 'Paused' | 'Aborting' | 'Aborted' | 'Ending';
 
 export type StepEnd = 'nothing' | 'pods' | 'traffic' | 'approval' | 'time' | 'decision' | 'checks' | 'workload' | 'controller' | 'none';
 
