@@ -31,7 +31,7 @@ import (
 type options struct {
 	auth, address, kubeconfig, authority string
 	certificate, key, clientCA           string
-	secretFile, sessionKey               string
+	secretFile, sessionKey, cluster      string
 	impersonate                          dashboard.Impersonation
 }
 
@@ -41,6 +41,7 @@ func main() {
 	f.StringVar(&o.auth, "auth", "token", "who a user is: token (each pastes one), bearer (the proxy in front sends one), or impersonate (the proxy in front names the user)")
 	f.StringVar(&o.address, "listen", "127.0.0.1:8080", "address and port; one that others reach needs a certificate")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the cluster; empty inside a pod")
+	f.StringVar(&o.cluster, "cluster-name", "", "name of the cluster that the header of each page shows")
 	f.StringVar(&o.authority, "certificate-authority", "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt", "authority of the cluster, inside a pod")
 	f.StringVar(&o.certificate, "tls-cert-file", "", "file with the serving certificate; it is reloaded when it changes")
 	f.StringVar(&o.key, "tls-private-key-file", "", "private key of the certificate")
@@ -68,7 +69,7 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	handler, err := dashboard.NewProxy(config, who)
+	handler, err := dashboard.NewProxy(config, who, dashboard.About{Version: dashboard.BuildVersion(), Cluster: o.cluster})
 	if err != nil {
 		return err
 	}

@@ -49,7 +49,7 @@ func run(ctx context.Context, dir, kubeconfig string) error {
 		return err
 	}
 	host := listener.Addr().String()
-	proxy, err := dashboard.NewProxy(config, dashboard.Secret{Host: host, Value: "web"})
+	proxy, err := dashboard.NewProxy(config, dashboard.Secret{Host: host, Value: "web"}, dashboard.About{})
 	if err != nil {
 		return err
 	}

@@ -1,12 +1,22 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command webwire prints TypeScript types of the server's answers, for web/src/wire.ts.
+// Command webwire prints TypeScript types of the server's answers, for web/src/wire.ts. A field that has one of a
+// set of words gets a union of these words, so that the compiler refuses a word that the server never sends.
+// webwire runs in the root of the repository.
 package main
 
 import (
+	"errors"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
 	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
@@ -14,13 +24,41 @@ import (
 
 // answers are the answers that the pages read. The types of their fields are printed, too.
 var answers = []any{
-	v1beta1.RolloutWhy{}, v1beta1.RolloutTree{}, v1beta1.RolloutPlan{}, v1beta1.RolloutReleases{}, v1beta1.AnalysisStatus{},
+	v1beta1.RolloutWhy{}, v1beta1.RolloutTree{}, v1beta1.RolloutPlan{}, v1beta1.RolloutReleases{}, v1beta1.Rollout{},
 }
 
 // jsonTypes are types that have another form in JSON, or whose fields the pages do not read.
 var jsonTypes = map[string]string{
 	"Time": "string", "Duration": "string", "Quantity": "string", "RawExtension": "Record<string, unknown>",
-	"RolloutSpec": "unknown", "ObjectMeta": "Metadata",
+	"IntOrString": "number | string", "ObjectMeta": "Metadata", "ConditionType": "string",
+}
+
+// apiPackage is the directory of the types of the API.
+const apiPackage = "pkg/apis/rollouts/v1beta1"
+
+// wordSet is a set of words that a field of type string has. The words are constants: those of one Go type, or
+// those of the const declaration that declares the name.
+type wordSet struct {
+	union, dir, goType, declares string
+	// more are words without a constant.
+	more []string
+}
+
+// wordSets are the sets of words of fields whose Go type is string.
+var wordSets = map[string]wordSet{
+	"RolloutWhy.state":    {union: "State", dir: "pkg/why", declares: "AtRest"},
+	"WaitingFor.for":      {union: "Wait", dir: "pkg/planner", goType: "Wait"},
+	"Then.for":            {union: "StepEnd", dir: "pkg/planner", goType: "Wait", more: []string{"none"}},
+	"Action.verb":         {union: "Verb", dir: apiPackage, goType: "Verb"},
+	"Action.needs":        {union: "Need", dir: "pkg/why", declares: "NeedsStep"},
+	"AfterVerb.verb":      {union: "Verb", dir: apiPackage, goType: "Verb"},
+	"PlannedStep.state":   {union: "PlannedState", dir: "pkg/forecast", declares: "Done"},
+	"Finding.severity":    {union: "Severity", dir: "pkg/forecast", declares: "Info"},
+	"Node.role":           {union: "Role", dir: "pkg/view", declares: "roleRollout"},
+	"Node.health":         {union: "Health", dir: "pkg/view", declares: "healthy"},
+	"Node.revision":       {union: "RevisionRole", more: []string{"update", "stable", "other"}},
+	"Condition.status":    {union: "ConditionStatus", more: []string{"True", "False", "Unknown"}},
+	"RolloutStatus.phase": {union: "Phase", dir: apiPackage, goType: "Phase"},
 }
 
 const head = `// SPDX-FileCopyrightText: The Weir Authors
@@ -32,7 +70,21 @@ import type { Metadata } from './kube';
 `
 
 func main() {
+	if err := printTypes(); err != nil {
+		fmt.Fprintln(os.Stderr, "webwire:", err)
+		os.Exit(1)
+	}
+}
+
+// printer prints types, and collects the unions that they use.
+type printer struct {
+	unions map[string][]string
+	errs   []error
+}
+
+func printTypes() error {
 	fmt.Print(head)
+	p := &printer{unions: map[string][]string{}}
 	var queue []reflect.Type
 	for _, answer := range answers {
 		queue = append(queue, reflect.TypeOf(answer))
@@ -44,25 +96,35 @@ func main() {
 		}
 		seen[t] = true
 		fmt.Printf("\nexport interface %s {\n", t.Name())
-		queue = append(queue, fields(t)...)
+		queue = append(queue, p.printFields(t.Name(), t)...)
 		fmt.Println("}")
 	}
+	names := make([]string, 0, len(p.unions))
+	for name := range p.unions {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		fmt.Printf("\nexport type %s = '%s';\n", name, strings.Join(p.unions[name], "' | '"))
+	}
+	return errors.Join(p.errs...)
 }
 
-// fields prints the fields of a type, and returns the types that they use.
-func fields(t reflect.Type) (named []reflect.Type) {
+// printFields prints the fields of a type, and returns the types that they use.
+func (p *printer) printFields(owner string, t reflect.Type) (named []reflect.Type) {
 	for f := range t.Fields() {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		field := owner + "." + name
 		switch {
 		case f.Type.Name() == "TypeMeta":
 			continue
 		case f.Anonymous && name == "":
-			named = append(named, fields(f.Type)...)
+			named = append(named, p.printFields(owner, f.Type)...)
 			continue
 		case strings.Contains(options, "omit"):
 			name += "?"
 		}
-		text, inner := render(f.Type)
+		text, inner := p.render(field, f.Type)
 		named = append(named, inner...)
 		fmt.Printf("  %s: %s;\n", name, text)
 	}
@@ -70,26 +132,106 @@ func fields(t reflect.Type) (named []reflect.Type) {
 }
 
 // render returns a type in TypeScript, and the structs in it, which are printed, too.
-func render(t reflect.Type) (string, []reflect.Type) {
+func (p *printer) render(field string, t reflect.Type) (string, []reflect.Type) {
 	if text, ok := jsonTypes[t.Name()]; ok {
 		return text, nil
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
-		return render(t.Elem())
+		return p.render(field, t.Elem())
 	case reflect.Slice:
-		text, inner := render(t.Elem())
+		text, inner := p.render(field, t.Elem())
+		if strings.Contains(text, " ") {
+			text = "(" + text + ")"
+		}
 		return text + "[]", inner
 	case reflect.Map:
-		text, inner := render(t.Elem())
+		text, inner := p.render(field, t.Elem())
 		return "Record<string, " + text + ">", inner
 	case reflect.Struct:
 		return t.Name(), []reflect.Type{t}
 	case reflect.String:
-		return "string", nil
+		return p.renderWord(field, t), nil
 	case reflect.Bool:
 		return "boolean", nil
 	default:
 		return "number", nil
 	}
+}
+
+// renderWord returns the union of the words that a field of a kind of string has, or string if the set is open.
+func (p *printer) renderWord(field string, t reflect.Type) string {
+	set, known := wordSets[field]
+	if !known && strings.HasSuffix(t.PkgPath(), apiPackage) {
+		set, known = wordSet{union: t.Name(), dir: apiPackage, goType: t.Name()}, true
+	}
+	if !known {
+		return "string"
+	}
+	if _, done := p.unions[set.union]; !done {
+		words, err := set.words()
+		if err == nil && len(words) == 0 {
+			err = errors.New("there are no such constants")
+		}
+		if err != nil {
+			p.errs = append(p.errs, fmt.Errorf("reading the words of %s: %w", field, err))
+		}
+		p.unions[set.union] = words
+	}
+	return set.union
+}
+
+// words returns the words of a set, in the order of their constants.
+func (s wordSet) words() ([]string, error) {
+	var words []string
+	files, err := filepath.Glob(filepath.Join(s.dir, "*.go"))
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range files {
+		if s.dir == "" || strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return nil, err
+		}
+		for _, decl := range parsed.Decls {
+			if g, ok := decl.(*ast.GenDecl); ok && g.Tok == token.CONST {
+				words = append(words, s.wordsOf(g)...)
+			}
+		}
+	}
+	for _, word := range s.more {
+		if !slices.Contains(words, word) {
+			words = append(words, word)
+		}
+	}
+	return words, nil
+}
+
+// wordsOf returns the words of a const declaration that belong to the set.
+func (s wordSet) wordsOf(g *ast.GenDecl) (words []string) {
+	declares := false
+	for _, spec := range g.Specs {
+		v := spec.(*ast.ValueSpec)
+		typed, _ := v.Type.(*ast.Ident)
+		for i, name := range v.Names {
+			declares = declares || name.Name == s.declares
+			if i >= len(v.Values) || s.goType != "" && (typed == nil || typed.Name != s.goType) {
+				continue
+			}
+			literal, ok := v.Values[i].(*ast.BasicLit)
+			if !ok || literal.Kind != token.STRING {
+				continue
+			}
+			if word, err := strconv.Unquote(literal.Value); err == nil {
+				words = append(words, word)
+			}
+		}
+	}
+	if s.goType == "" && !declares {
+		return nil
+	}
+	return words
 }

@@ -63,7 +63,7 @@ func serveDashboard(api http.Handler, on bool) http.Handler {
 		return api
 	}
 	root := "/apis/" + v1beta1.SchemeGroupVersion.String() + "/ui"
-	pages := dashboard.Pages(root + "/")
+	pages := dashboard.Pages(root+"/", dashboard.About{Version: dashboard.BuildVersion()})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if rest, found := strings.CutPrefix(r.URL.Path, root); found && (rest == "" || rest[0] == '/') {
 			pages.ServeHTTP(w, r)

@@ -76,13 +76,27 @@ func newDashboard(a *app) *cobra.Command {
 	return cmd
 }
 
+// contextName returns the name of a context; empty stands for the current one.
+func (a *app) contextName(name string) string {
+	if name != "" {
+		return name
+	}
+	config, err := a.flags.ToRawKubeConfigLoader().RawConfig()
+	if err != nil {
+		return "" // the pages then show no name
+	}
+	return config.CurrentContext
+}
+
 // serveDashboards serves the dashboards of several contexts until the first one fails.
 func (a *app) serveDashboards(ctx context.Context, contexts []string, configs []*restclient.Config) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	ready, ended := make(chan string), make(chan error, len(contexts))
 	for i, name := range contexts {
-		go func() { ended <- dashboard.ServeLocal(ctx, configs[i], func(address string) { ready <- address }) }()
+		go func() {
+			ended <- dashboard.ServeLocal(ctx, configs[i], dashboard.About{Version: a.version, Cluster: a.contextName(name)}, func(address string) { ready <- address })
+		}()
 		select {
 		case address := <-ready:
 			if len(contexts) > 1 {

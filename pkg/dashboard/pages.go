@@ -13,12 +13,16 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
+	"encoding/json"
+	"errors"
 	"io/fs"
 	"net/http"
 	"path"
 	"strings"
 	"sync"
 	"time"
+
+	"k8s.io/component-base/version"
 )
 
 //go:embed assets
@@ -42,6 +46,7 @@ var mediaTypes = map[string]string{
 	".js":   "text/javascript; charset=utf-8",
 	".css":  "text/css; charset=utf-8",
 	".svg":  "image/svg+xml",
+	".json": "application/json",
 }
 
 // page is a file, uncompressed and compressed.
@@ -65,10 +70,7 @@ var readPages = sync.OnceValues(func() (map[string]page, error) {
 		if err != nil {
 			return nil, err
 		}
-		sum := sha256.Sum256(content)
-		pages[entry.Name()] = page{
-			media: mediaTypes[path.Ext(entry.Name())], tag: hex.EncodeToString(sum[:12]), uncompressed: content, compressed: zipped,
-		}
+		pages[entry.Name()] = page{media: mediaTypes[path.Ext(entry.Name())], tag: tagOf(content), uncompressed: content, compressed: zipped}
 	}
 	pages[""] = pages["index.html"]
 	return pages, nil
@@ -89,19 +91,58 @@ func compress(content []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
+// aboutPage is the name of the file that describes the program.
+const aboutPage = "about.json"
+
+// About describes the program that serves the pages. The pages show it in their header and their footer.
+type About struct {
+	// Version is the version of the program; empty if its build has not set one.
+	Version string `json:"version,omitempty"`
+	// Cluster is a name of the cluster that the pages show, such as a context of a kubeconfig; empty if the
+	// program does not know one.
+	Cluster string `json:"cluster,omitempty"`
+}
+
+// BuildVersion returns the version that the build has set for the components of a server; empty if it has not.
+func BuildVersion() string {
+	if v := version.Get().GitVersion; !strings.Contains(v, "$Format") {
+		return v
+	}
+	return ""
+}
+
+// aboutFile returns the file that describes the program.
+func aboutFile(about About) (page, error) {
+	content, err := json.Marshal(about)
+	if err != nil {
+		return page{}, err
+	}
+	zipped, err := compress(content)
+	return page{media: mediaTypes[".json"], tag: tagOf(content), uncompressed: content, compressed: zipped}, err
+}
+
+func tagOf(content []byte) string {
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:12])
+}
+
 // Pages serves the files below a path. The path must end with a slash.
-func Pages(root string) http.Handler {
+func Pages(root string, about About) http.Handler {
+	described, aboutErr := aboutFile(about)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for name, value := range responseHeaders {
 			w.Header().Set(name, value)
 		}
 		pages, err := readPages()
-		if err != nil {
+		if err = errors.Join(err, aboutErr); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
 		name, below := strings.CutPrefix(r.URL.Path, root)
 		found, ok := pages[name]
+		if name == aboutPage {
+			found, ok = described, true
+		}
 		switch {
 		case !below || !ok:
 			// The response must not be a redirect: the aggregator answers a redirect with an error.

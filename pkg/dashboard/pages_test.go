@@ -23,8 +23,16 @@ func ask(method, path string, header ...string) *httptest.ResponseRecorder {
 		r.Header.Set(header[i], header[i+1])
 	}
 	w := httptest.NewRecorder()
-	Pages(root).ServeHTTP(w, r)
+	Pages(root, About{Version: "v0.9.0", Cluster: "blue"}).ServeHTTP(w, r)
 	return w
+}
+
+// The pages show which cluster they change.
+func TestAbout(t *testing.T) {
+	t.Parallel()
+	if got, want := ask("GET", root+"about.json").Body.String(), `{"version":"v0.9.0","cluster":"blue"}`; got != want {
+		t.Errorf("about.json is %s, want %s", got, want)
+	}
 }
 
 func TestPages(t *testing.T) {
@@ -41,6 +49,7 @@ func TestPages(t *testing.T) {
 		"the program":            {"GET", root + "app.js", 200, "text/javascript; charset=utf-8", "gzip"},
 		"the style":              {"GET", root + "app.css", 200, "text/css; charset=utf-8", "gzip"},
 		"the icon":               {"GET", root + "icon.svg", 200, "image/svg+xml", "gzip"},
+		"the program itself":     {"GET", root + "about.json", 200, "application/json", "gzip"},
 		"no such file":           {"GET", root + "app.js.map", 404, "text/plain; charset=utf-8", ""},
 		"a file above":           {"GET", root + "../pages.go", 404, "text/plain; charset=utf-8", ""},
 		"without the last slash": {"GET", strings.TrimSuffix(root, "/"), 404, "text/plain; charset=utf-8", ""},

@@ -4,9 +4,11 @@
 package dashboard
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -14,6 +16,7 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 )
 
@@ -34,9 +37,15 @@ var forwardedRequests = map[string]*regexp.Regexp{
 	http.MethodGet: regexp.MustCompile(`^` + apiPath + `(/namespaces/[a-z0-9.-]+)?/rollouts$` +
 		`|^` + apiPath + `/namespaces/[a-z0-9.-]+/rollouts/[a-z0-9.-]+(/[a-z]+)?$` +
 		`|^` + apiPath + `/watch/namespaces/[a-z0-9.-]+/rollouts/[a-z0-9.-]+/tree$` +
-		`|^/api/v1/namespaces/[a-z0-9.-]+/pods/[a-z0-9.-]+/log$`),
+		`|^/api/v1/namespaces/[a-z0-9.-]+/pods/[a-z0-9.-]+/log$|` + workloadPath),
 	http.MethodPost: regexp.MustCompile(`^` + apiPath + `/namespaces/[a-z0-9.-]+/rollouts/[a-z0-9.-]+/[a-z]+$`),
+	// The pages set the template of an earlier release again, with the permission of the user.
+	http.MethodPatch: regexp.MustCompile(workloadPath),
 }
+
+// workloadPath matches the paths of the workloads that a Rollout can release.
+const workloadPath = `^/apis/apps/v1/namespaces/[a-z0-9.-]+/(deployments|statefulsets|daemonsets)/[a-z0-9.-]+$` +
+	`|^/apis/apps\.kruise\.io/v1(alpha1|beta1)/namespaces/[a-z0-9.-]+/(clonesets|statefulsets|daemonsets)/[a-z0-9.-]+$`
 
 // forwardedRequestHeaders are the request headers that the proxy forwards.
 var forwardedRequestHeaders = []string{"Accept", "Accept-Encoding", "Content-Type", "Content-Length"}
@@ -75,7 +84,7 @@ func writeError(w http.ResponseWriter, err error) {
 }
 
 // NewProxy serves the pages, and forwards their requests to a cluster.
-func NewProxy(cluster *rest.Config, who Identity) (http.Handler, error) {
+func NewProxy(cluster *rest.Config, who Identity, about About) (http.Handler, error) {
 	transport, err := rest.TransportFor(cluster)
 	if err != nil {
 		return nil, fmt.Errorf("preparing to ask the cluster: %w", err)
@@ -85,7 +94,7 @@ func NewProxy(cluster *rest.Config, who Identity) (http.Handler, error) {
 		return nil, fmt.Errorf("reading the address of the cluster: %w", err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle(Root, Pages(Root))
+	mux.Handle(Root, Pages(Root, about))
 	mux.Handle("GET /{$}", http.RedirectHandler("."+Root, http.StatusFound))
 	mux.Handle("/", newForwarder(target, transport, who))
 	if s, ok := who.(*Sessions); ok {
@@ -104,6 +113,25 @@ func withHeaders(inner http.Handler) http.Handler {
 		r.Body = http.MaxBytesReader(w, r.Body, maxBodyBytes)
 		inner.ServeHTTP(w, r)
 	})
+}
+
+// checkTemplatePatch returns an error unless a request is a merge patch of nothing but the pod template of a workload.
+// It leaves the body unread for the forwarder.
+func checkTemplatePatch(r *http.Request) error {
+	refusal := errorResponse{code: http.StatusForbidden, message: "the dashboard changes only the pod template of a workload: send a merge patch of spec.template"}
+	if r.Header.Get("Content-Type") != string(types.MergePatchType) {
+		return refusal
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return errorResponse{code: http.StatusRequestEntityTooLarge, message: fmt.Sprintf("reading the patch: %v", err)}
+	}
+	var patch map[string]map[string]map[string]any
+	if err := json.Unmarshal(body, &patch); err != nil || len(patch) != 1 || len(patch["spec"]) != 1 || patch["spec"]["template"] == nil {
+		return refusal
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return nil
 }
 
 func newForwarder(target *url.URL, transport http.RoundTripper, who Identity) http.Handler {
@@ -132,8 +160,14 @@ func newForwarder(target *url.URL, transport http.RoundTripper, who Identity) ht
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		allowed := forwardedRequests[r.Method]
 		if allowed == nil || r.URL.RawPath != "" || !allowed.MatchString(r.URL.Path) {
-			writeError(w, errorResponse{code: http.StatusForbidden, message: "the dashboard passes on what its pages ask for, and not " + r.Method + " " + r.URL.Path})
+			writeError(w, errorResponse{code: http.StatusForbidden, message: "the dashboard forwards only the requests of its pages, and not " + r.Method + " " + r.URL.Path})
 			return
+		}
+		if r.Method == http.MethodPatch {
+			if err := checkTemplatePatch(r); err != nil {
+				writeError(w, err)
+				return
+			}
 		}
 		to := http.Header{"User-Agent": {userAgent}}
 		for _, name := range forwardedRequestHeaders {

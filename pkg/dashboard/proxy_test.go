@@ -24,6 +24,8 @@ import (
 const (
 	rollout = apiPath + "/namespaces/shop/rollouts/web"
 	now     = "2026-01-02T10:00:00Z"
+
+	deployment = "/apis/apps/v1/namespaces/shop/deployments/web"
 )
 
 // cluster returns a server that records its requests and their users.
@@ -52,7 +54,7 @@ func cluster(t *testing.T) *rest.Config {
 
 func proxied(t *testing.T, who Identity, config *rest.Config, r *http.Request) *httptest.ResponseRecorder {
 	t.Helper()
-	handler, err := NewProxy(config, who)
+	handler, err := NewProxy(config, who, About{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,6 +95,16 @@ func TestPassed(t *testing.T) {
 		"GET " + apiPath + "/namespaces/shop%2Frollouts/web":               false,
 		"GET " + rollout + "/why/more":                                     false,
 		"GET /metrics":                                                     false,
+		"GET " + deployment:                                                true,
+		"GET /apis/apps/v1/deployments":                                    false,
+		"GET /apis/apps/v1/namespaces/shop/deployments":                    false,
+		"GET /apis/apps/v1/namespaces/shop/deployments/web/scale":          false,
+		"GET /apis/apps/v1/namespaces/shop/replicasets/web":                false,
+		"GET /apis/apps.kruise.io/v1alpha1/namespaces/shop/clonesets/web":  true,
+		"GET /apis/appsxkruise.io/v1alpha1/namespaces/shop/clonesets/web":  false,
+		"DELETE " + deployment:                                             false,
+		"PUT " + deployment:                                                false,
+		"POST /apis/apps/v1/namespaces/shop/deployments":                   false,
 	} {
 		t.Run(request, func(t *testing.T) {
 			t.Parallel()
@@ -117,6 +129,56 @@ func TestPassed(t *testing.T) {
 			}
 			if w.Header().Get("Content-Security-Policy") != contentSecurityPolicy {
 				t.Error("no policy came back")
+			}
+		})
+	}
+}
+
+// The pages may set the pod template of a workload, and nothing else of any object.
+func TestTemplatePatch(t *testing.T) {
+	t.Parallel()
+	const merge, template = "application/merge-patch+json", `{"spec":{"template":{"spec":{"containers":[{"name":"web","image":"web:v7"}]}}}}`
+	for name, tc := range map[string]struct {
+		path, media, body string
+		passes            bool
+	}{
+		"the template":          {deployment, merge, template, true},
+		"of a CloneSet":         {"/apis/apps.kruise.io/v1alpha1/namespaces/shop/clonesets/web", merge, template, true},
+		"of a Rollout":          {rollout, merge, template, false},
+		"a scale":               {deployment + "/scale", merge, template, false},
+		"the replicas":          {deployment, merge, `{"spec":{"replicas":0}}`, false},
+		"and the replicas":      {deployment, merge, `{"spec":{"replicas":0,"template":{"spec":{}}}}`, false},
+		"and an annotation":     {deployment, merge, `{"metadata":{"annotations":{"a":"b"}},"spec":{"template":{"spec":{}}}}`, false},
+		"no template":           {deployment, merge, `{"spec":{"template":null}}`, false},
+		"no object":             {deployment, merge, `[]`, false},
+		"two objects":           {deployment, merge, template + `{"spec":{"replicas":0}}`, false},
+		"a second spec":         {deployment, merge, `{"spec":{"template":{}},"Spec":{"replicas":0}}`, false},
+		"a JSON patch":          {deployment, "application/json-patch+json", template, false},
+		"a strategic patch":     {deployment, "application/strategic-merge-patch+json", template, false},
+		"an apply":              {deployment, "application/apply-patch+yaml", template, false},
+		"more than the maximum": {deployment, merge, `{"spec":{"template":{"a":"` + strings.Repeat("a", maxBodyBytes) + `"}}}`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got string
+			server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				body, err := io.ReadAll(r.Body)
+				if err != nil {
+					t.Error(err)
+				}
+				got = r.Method + " " + r.URL.RequestURI() + " " + r.Header.Get("Content-Type") + " " + string(body)
+			}))
+			t.Cleanup(server.Close)
+			r := httptest.NewRequest(http.MethodPatch, "http://127.0.0.1:4321"+tc.path+"?dryRun=All", strings.NewReader(tc.body))
+			r.Header.Set("Authorization", "Bearer t")
+			r.Header.Set("Content-Type", tc.media)
+			w := proxied(t, Bearer{}, &rest.Config{Host: server.URL}, r)
+			want := ""
+			if tc.passes {
+				want = "PATCH " + tc.path + "?dryRun=All " + tc.media + " " + tc.body
+			}
+			if got != want {
+				t.Errorf("the cluster was asked %.200q, want %.200q (answer %d: %s)", got, want, w.Code, w.Body)
 			}
 		})
 	}
@@ -244,7 +306,7 @@ func TestServeLocal(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	address, ended := make(chan string, 1), make(chan error, 1)
 	config := cluster(t)
-	go func() { ended <- ServeLocal(ctx, config, func(a string) { address <- a }) }()
+	go func() { ended <- ServeLocal(ctx, config, About{Cluster: "blue"}, func(a string) { address <- a }) }()
 	base, secret, _ := strings.Cut(<-address, "#secret=")
 	if !strings.HasPrefix(base, "http://127.0.0.1:") || len(secret) < 20 {
 		t.Errorf("the address is %s#secret=%s", base, secret)

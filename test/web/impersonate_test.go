@@ -49,7 +49,7 @@ func TestImpersonate(t *testing.T) {
 	admin("apply", "-f", "../../artifacts/dashboard-impersonate/rbac.yaml")
 	starts("")
 	admin("create", "clusterrolebinding", "sso-alice", "--clusterrole=view", "--user=sso:alice")
-	handler, err := dashboard.NewProxy(own, dashboard.Impersonation{Secret: "p", Prefix: "sso:", UserHeader: "U", GroupsHeader: "G"})
+	handler, err := dashboard.NewProxy(own, dashboard.Impersonation{Secret: "p", Prefix: "sso:", UserHeader: "U", GroupsHeader: "G"}, dashboard.About{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,6 +42,8 @@ func TestWeb(t *testing.T) {
 		}
 		environment = append(environment, "WEIR_"+name+"="+proxy(t, kubeconfig))
 	}
+	// alice also writes workloads, which rolling back a completed release needs.
+	run(t, environment, kubectl, "create", "clusterrolebinding", "alice-edits", "--clusterrole=edit", "--user=alice")
 	cmd := exec.CommandContext(t.Context(), "npx", "playwright", "test", "live.spec.ts")
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = "../../web/e2e", environment, os.Stdout, os.Stderr
 	if err := cmd.Run(); err != nil {

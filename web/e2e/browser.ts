@@ -6,7 +6,7 @@ import { expect, test as base } from '@playwright/test';
 import type { Page } from '@playwright/test';
 import { Fake } from './serve.ts';
 
-// Every test fails on what a page reports as an error, violations of its policy included.
+// Every test fails if a page reports an error or a violation of its policy.
 export const test = base.extend<{ faults: string[]; fake: Fake; at: string }>({
   faults: [
     async ({ context }, use) => {
@@ -48,6 +48,21 @@ export async function clean(page: Page): Promise<void> {
 export async function shot(page: Page, name: string): Promise<void> {
   const to = process.env['WEIR_WEB_SHOTS'];
   if (to) await page.screenshot({ path: `${to}/${name}.png` });
+}
+
+// shots keeps what a state looks like on a phone, a tablet and a desktop, in both themes.
+export async function shots(page: Page, name: string): Promise<void> {
+  if (!process.env['WEIR_WEB_SHOTS']) return;
+  const before = page.viewportSize()!;
+  for (const width of [360, 768, 1280]) {
+    await page.setViewportSize({ width, height: width < 500 ? 740 : 900 });
+    for (const colorScheme of ['light', 'dark'] as const) {
+      await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
+      await shot(page, `${name}-${width}-${colorScheme}`);
+    }
+  }
+  await page.emulateMedia({ colorScheme: 'light', reducedMotion: null });
+  await page.setViewportSize(before);
 }
 
 // fits finds what would need scrolling sideways.

@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Answers of a server that does not run: what its types allow, and a control plane seldom
-// has at once.
-import type { Action, Node, RolloutPlan, RolloutReleases, RolloutTree, RolloutWhy, Table } from '../src/wire.ts';
+// Answers of a server that does not run, for states that a control plane seldom has at once. The types come from the
+// Go types of the API and their constants (hack/webwire), so the compiler refuses a word that the server never sends.
+import type { Table } from '../src/kube.ts';
+import type { Action, AnalysisStatus, Decision, Node, RevisionRole, Rollout, RolloutPlan, RolloutReleases, RolloutTree, RolloutWhy, Verb } from '../src/wire.ts';
 
 export const ago = (seconds: number) => new Date(Date.now() - seconds * 1000).toISOString();
 
@@ -11,7 +12,7 @@ const path = (name: string, verb: string) => `namespaces/shop/rollouts/${name}/$
 
 export function actions(name: string, allowed: boolean, step = 2): Action[] {
   const body = { kind: 'PromoteOptions', expect: { step, revision: '6f9d5b7c8d', plan: 'c4f1' } };
-  const of = (verb: string, title: string, possible: boolean, reason: string, more: Partial<Action> = {}): Action => ({
+  const of = (verb: Verb, title: string, possible: boolean, reason: string, more: Partial<Action> = {}): Action => ({
     verb,
     title,
     possible,
@@ -22,49 +23,98 @@ export function actions(name: string, allowed: boolean, step = 2): Action[] {
     ...more,
   });
   return [
-    of('promote', `Promote step ${step}`, true, `Step ${step + 1} starts: +5 −5 pods, 100 % of the requests.`),
-    of('promote', 'Promote in full', true, 'Every further step runs without waiting.', { body: { ...body, full: true } }),
-    of('abort', 'Abort', true, 'Back to v7: traffic first, then +5 −5 pods.', { needs: ['reason'] }),
-    of('rollback', 'Roll back', true, 'Back to v7, and the template of the workload, too.'),
-    of('retry', 'Retry', false, 'The release was not aborted.'),
-    of('pause', 'Pause', true, 'The release stays where it is.'),
-    of('resume', 'Resume', false, 'The release is not paused.'),
-    of('jump', 'Jump', true, 'The release goes on at another step.', { needs: ['step'], overrideFrom: 4 }),
+    of('promote', `Promote step ${step}`, true, `Starts step ${step + 1}: 10 of 10 pods, 100% of traffic`),
+    of('abort', 'Abort', true, 'Moves traffic and pods back to v7', { needs: ['reason'] }),
+    of('rollback', 'Roll back', true, 'Moves traffic and pods back to v7, and sets its template'),
+    of('pause', 'Pause', true, 'Stops the release where it is; resume continues it'),
+    of('jump', 'Jump', true, 'Continues from any of steps 1–3', { needs: ['step'], overrideFrom: 3 }),
+    of('promote', 'Promote in full', true, 'Starts step 3 and skips all later approvals', { body: { ...body, full: true } }),
+    of('retry', 'Retry', false, 'Only an aborted release can be retried'),
+    of('resume', 'Resume', false, 'The release is not paused'),
   ];
+}
+
+// onlyPossible makes these actions possible, in this order, and puts all others behind them.
+export function onlyPossible(all: Action[], ...titles: string[]): Action[] {
+  const first = titles.map(title => ({ ...all.find(a => a.title === title)!, possible: true }));
+  return [...first, ...all.filter(a => !titles.includes(a.title)).map(a => ({ ...a, possible: false, reason: 'Not possible in this state' }))];
 }
 
 export function why(name = 'web', allowed = true): RolloutWhy {
   return {
     state: 'Waiting',
-    summary: 'Step 2 of 3 of v8 waits for an approval.',
+    summary: 'v8, step 2 of 3: waiting for approval for 14 minutes.',
     release: { number: 12, stable: '5c7d9f6b4c', revision: '6f9d5b7c8d', images: [{ container: 'web', from: 'shop/web:v7', to: 'shop/web:v8' }] },
-    waitingFor: { for: 'Approval', what: 'an approval', since: ago(14 * 60) },
+    waitingFor: { for: 'approval', what: 'approval of step 2', since: ago(14 * 60) },
     workload: { generation: 41, seen: 41 },
     actions: actions(name, allowed),
     contact: '#shop-release',
   };
 }
 
-export function stalled(): RolloutWhy {
+const badImage = 'container cart: ImagePullBackOff (not found)';
+
+// failing is a release whose image does not exist.
+export function failing(): RolloutWhy {
   return {
     ...why('cart'),
-    state: 'Stalled',
-    summary: 'Step 1 of 4 of 2.31.0 stands still: its new pod cannot pull its image.',
-    waitingFor: { for: 'Pods', what: 'a new pod', since: ago(11 * 60), deadline: ago(60) },
+    state: 'Failing',
+    summary: `2.31.0, step 1 of 4: waiting for pods for 2 minutes: 1 of 1 new pods: ${badImage}`,
+    waitingFor: { for: 'pods', what: 'pods of step 1/4', since: ago(2 * 60), deadline: new Date(Date.now() + 8 * 60_000).toISOString() },
     causes: [
       {
-        about: 'pods',
-        message: 'ImagePullBackOff: cart:2.31.0 is not in the registry.',
-        advice: 'Push the image, or roll back.',
-        objects: [{ apiVersion: 'v1', kind: 'Pod', name: 'cart-7d4b9c-x2v5k' }],
+        about: 'failing',
+        message: `1 of 1 new pods: ${badImage}`,
+        advice: 'check the name of the image, its tag and the pull secrets, or abort',
+        objects: [{ apiVersion: 'apps/v1', kind: 'Deployment', name: 'cart' }],
       },
+      { about: 'pods', message: `1 of 1 new pods: ${badImage}` },
     ],
-    release: { number: 31, images: [{ container: 'cart', from: 'shop/cart:2.30.4', to: 'shop/cart:2.31.0' }] },
+    release: { number: 31, stable: '7c9f', revision: '7d4b', images: [{ container: 'cart', from: 'shop/cart:2.30.4', to: 'shop/cart:2.31.0' }] },
+    actions: onlyPossible(actions('cart', true, 1), 'Abort', 'Roll back', 'Pause', 'Promote in full'),
   };
 }
 
-function pods(parent: string, revision: string, ready: number, waiting: number, bad = 0, from = 0): Node[] {
-  return Array.from({ length: ready + waiting + bad }, (_, i) => ({
+export function stalled(): RolloutWhy {
+  return {
+    ...failing(),
+    state: 'Stalled',
+    summary: '2.31.0, step 1 of 4: stalled for 11 minutes.',
+    causes: [
+      {
+        about: 'deadline',
+        message: `no progress at deployment/cart since 2026-01-05T10:00:00Z, for longer than 600 seconds: 1 of 1 new pods: ${badImage}`,
+        advice: 'Push the image, or roll back',
+      },
+    ],
+  };
+}
+
+// aborted is a release that a user aborted in step 2.
+export function aborted(): RolloutWhy {
+  return {
+    ...why(),
+    state: 'Aborted',
+    summary: 'Aborted by alice ("error rate doubled"). All pods run v7. Retry from step 1, roll back, or release another version.',
+    waitingFor: { for: 'decision', what: 'retry, rollback or another template', since: ago(120) },
+    causes: [],
+    actions: onlyPossible(actions('web', true), 'Roll back', 'Retry'),
+  };
+}
+
+// atRest is a Rollout without a release in progress.
+export function atRest(name = 'web', allowed = true): RolloutWhy {
+  const { release: _, waitingFor: __, ...rest } = why(name, allowed);
+  return { ...rest, state: 'AtRest', summary: 'No release in progress.', actions: onlyPossible(actions(name, allowed)) };
+}
+
+// orphan is a Rollout whose workload does not exist.
+export function orphan(): RolloutWhy {
+  return { ...atRest('ghost'), summary: 'Waiting for Deployment shop/ghost, which does not exist.', waitingFor: { for: 'workload', what: 'workload', since: ago(300) } };
+}
+
+function pods(parent: string, revision: RevisionRole, ready: number, waiting: number, bad = 0, from = 0): Node[] {
+  return Array.from({ length: ready + waiting + bad }, (_, i): Node => ({
     id: `${parent}/${i}`,
     parent,
     apiVersion: 'v1',
@@ -76,7 +126,7 @@ function pods(parent: string, revision: string, ready: number, waiting: number, 
     since: ago(900 - i),
     node: `node-${i % 3}`,
     batch: i < 1 ? 1 : 2,
-    ...(i >= ready + waiting && { message: 'ImagePullBackOff: the image is not in the registry', restarts: 4 }),
+    ...(i >= ready + waiting && { message: badImage, restarts: 4 }),
     ...(i >= ready && i < ready + waiting && { message: 'ContainerCreating' }),
   }));
 }
@@ -94,7 +144,7 @@ export function tree(
     hidden: [{ kind: 'HorizontalPodAutoscaler', permission: 'list horizontalpodautoscalers' }],
     nodes: [
       { id: 'r', kind: 'Rollout', name, role: 'rollout', health: 'Suspended' },
-      { id: 'd', parent: 'r', kind: 'Deployment', name, role: 'workload', health: 'Suspended', desired: 10, ready: 10, message: 'held' },
+      { id: 'd', parent: 'r', kind: 'Deployment', name, role: 'workload', health: 'Suspended', desired: 10, ready: 10, message: `Managed by Rollout ${name}` },
       {
         id: 'update',
         parent: 'd',
@@ -125,9 +175,9 @@ export function tree(
       },
       ...pods('update', 'update', ready, waiting, bad),
       ...pods('stable', 'stable', stable, 0, 0, 1000),
-      { id: 's', parent: 'r', kind: 'Service', name, role: 'service', revision: 'stable', health: 'Healthy', message: 'selects 5c7d9f6b4c' },
-      { id: 'c', parent: 'r', kind: 'Service', name: `${name}-canary`, role: 'service', revision: 'update', health: 'Healthy', message: 'selects 6f9d5b7c8d' },
-      { id: 'i', parent: 'r', kind: 'Ingress', name: `${name}-canary`, role: 'router', health: 'Healthy', traffic, message: 'the weight is in place' },
+      { id: 's', parent: 'r', kind: 'Service', name, role: 'service', revision: 'stable', health: 'Healthy', message: 'Selects stable pods (v7)' },
+      { id: 'c', parent: 'r', kind: 'Service', name: `${name}-canary`, role: 'service', revision: 'update', health: 'Healthy', message: 'Selects new pods (v8)' },
+      { id: 'i', parent: 'r', kind: 'Ingress', name: `${name}-canary`, role: 'router', health: 'Healthy', traffic, message: 'The weight is in place' },
     ],
   };
 }
@@ -147,8 +197,8 @@ export function plan(error = false): RolloutPlan {
           minReady: 10,
           traffic: 20,
           waves: [
-            { start: 1, stop: 0 },
-            { start: 0, stop: 1 },
+            { start: 1, stop: 0, times: 1 },
+            { start: 0, stop: 1, times: 1 },
           ],
           then: { for: 'approval', you: true },
           usual: '20s',
@@ -163,8 +213,8 @@ export function plan(error = false): RolloutPlan {
           minReady: 10,
           traffic: 50,
           waves: [
-            { start: 3, stop: 0 },
-            { start: 1, stop: 4 },
+            { start: 3, stop: 0, times: 1 },
+            { start: 1, stop: 4, times: 1 },
           ],
           then: { for: 'approval', you: true },
           usual: '40s',
@@ -179,8 +229,8 @@ export function plan(error = false): RolloutPlan {
           minReady: 10,
           traffic: 100,
           waves: [
-            { start: 3, stop: 3 },
-            { start: 2, stop: 2 },
+            { start: 3, stop: 3, times: 1 },
+            { start: 2, stop: 2, times: 1 },
           ],
           then: { for: 'none' },
           usual: '1m0s',
@@ -194,8 +244,8 @@ export function plan(error = false): RolloutPlan {
               step: 3,
               code: 'quota',
               object: { apiVersion: 'v1', kind: 'ResourceQuota', name: 'compute' },
-              message: '1500m CPU left, 3 more pods ask for 3000m.',
-              fix: 'Raise it, or set maxSurge 1.',
+              message: 'Quota "compute" has 1500m CPU left; this step needs 3000m and will get stuck',
+              fix: 'raise the quota, or lower maxSurge',
             },
           ]
         : [],
@@ -203,17 +253,82 @@ export function plan(error = false): RolloutPlan {
   };
 }
 
+// nextPlan is the plan of the next release, while none is in progress.
+export function nextPlan(): RolloutPlan {
+  const { status } = plan();
+  return { status: { ...status!, steps: status!.steps!.map(step => ({ ...step, state: 'Next' })) } };
+}
+
+// backPlan is the plan of a release that goes back to the stable version.
+export function backPlan(): RolloutPlan {
+  return { status: { floor: 10, peak: { pods: 10 }, steps: [{ step: 0, state: 'Back', update: 0, stable: 10, peak: 10, minReady: 10, then: { for: 'approval' } }] } };
+}
+
+// endPlan is the plan of a release with a canary Deployment, which has an end of its own.
+export function endPlan(): RolloutPlan {
+  const { status } = plan();
+  return { status: { ...status!, steps: [...status!.steps!, { step: 0, state: 'End', update: 10, stable: 0, peak: 20, minReady: 10, then: { for: 'none' } }] } };
+}
+
+// rollout is the stored object.
+export function rollout(name = 'web', analysis?: AnalysisStatus, phase: NonNullable<Rollout['status']>['phase'] = 'Progressing'): Rollout {
+  return {
+    metadata: { name, namespace: 'shop', uid: `uid-${name}` },
+    spec: {
+      workloadRef: { apiVersion: 'apps/v1', kind: 'Deployment', name },
+      strategy: { canary: { steps: [{ traffic: '20%', replicas: '10%' }, { traffic: '50%', replicas: '50%' }, { traffic: '100%', replicas: '100%' }] } },
+      disabled: false,
+    },
+    status: { phase, ...(analysis && { analysis }) } as NonNullable<Rollout['status']>,
+  };
+}
+
+// matched is a Rollout whose first two steps select requests by a header.
+export function matched(name = 'web'): Rollout {
+  const it = rollout(name);
+  const matches = [{ headers: [{ name: 'x-canary', value: 'yes' }] }];
+  it.spec!.strategy.canary!.steps = [{ matches, replicas: '10%' }, { matches, replicas: '50%' }, { replicas: '100%' }];
+  return it;
+}
+
+// matchPlan is a plan whose first two steps select requests by a header.
+export function matchPlan(): RolloutPlan {
+  const all = plan();
+  for (const step of all.status!.steps!) {
+    delete step.traffic;
+    if (step.step < 3) step.match = 'x-canary: yes';
+  }
+  return all;
+}
+
+// abortedHistory is the history of a release that a user aborted in step 2.
+export function abortedHistory(): RolloutReleases {
+  const all = history();
+  const decisions = all.releases![0]!.decisions!;
+  decisions.push({ ...decisions[0]!, id: 32, verb: 'abort', step: 2, time: ago(180), reason: 'error rate doubled' });
+  all.releases![0]!.outcome = 'aborted';
+  return all;
+}
+
+// endedHistory is the history of a Rollout whose latest release succeeded.
+export function endedHistory(): RolloutReleases {
+  const all = history();
+  Object.assign(all.releases![0]!, { outcome: 'succeeded', endTime: ago(60) });
+  return all;
+}
+
 export function history(more: Partial<RolloutReleases> = {}): RolloutReleases {
-  const decision = (id: number, seconds: number, user: string, verb: string, step: number, reason = '', via = 'verb') => ({
+  const decision = (id: number, seconds: number, user: string, verb: Verb, step: number, reason = '', more: Partial<Decision> = {}): Decision => ({
     id,
     verb,
     user,
     time: ago(seconds),
     step,
     reason,
-    via,
+    via: 'verb',
     outcome: 'applied',
     userAgent: 'kubectl/v1.37.1',
+    ...more,
   });
   return {
     releases: [
@@ -241,7 +356,10 @@ export function history(more: Partial<RolloutReleases> = {}): RolloutReleases {
         images: [{ container: 'web', from: 'shop/web:v6', to: 'shop/web:v7' }],
         startTime: ago(260_000),
         endTime: ago(259_160),
-        decisions: [decision(30, 259_500, 'bob', 'promote', 2, 'looks good')],
+        decisions: [
+          decision(28, 259_700, 'carol', 'jump', 2, 'measure again', { toStep: 1 }),
+          decision(30, 259_500, 'bob', 'promote', 2, 'hotfix', { full: true }),
+        ],
         changes: [{ path: 'spec.containers[web].image', from: '"shop/web:v6"', to: '"shop/web:v7"' }],
       },
       {
@@ -252,7 +370,7 @@ export function history(more: Partial<RolloutReleases> = {}): RolloutReleases {
         images: [{ container: 'web', from: 'shop/web:v6', to: 'shop/web:v6.1' }],
         startTime: ago(500_000),
         endTime: ago(499_400),
-        decisions: [decision(29, 499_800, 'analysis', 'abort', 1, 'successRate: 4.1 % of the requests failed, 0.2 % of the stable ones', 'analysis')],
+        decisions: [decision(29, 499_800, 'analysis', 'abort', 1, 'successRate: 4.1% of requests failed, 0.2% of the stable ones', { via: 'analysis' })],
         changes: [],
       },
     ],
@@ -260,24 +378,24 @@ export function history(more: Partial<RolloutReleases> = {}): RolloutReleases {
   };
 }
 
-export const analysis = {
+export const analysis: AnalysisStatus = {
   revision: '6f9d5b7c8d',
   step: 2,
   stepSince: ago(840),
   since: ago(1400),
   checks: [
-    { name: 'podsHealthy', result: 'Passed', why: 'No new pod has crashed.' },
+    { name: 'podsHealthy', result: 'Passed', why: 'No new pod has crashed' },
     {
       name: 'successRate',
       result: 'Running',
-      why: '0.21 % of the requests failed; at most 1 % may.',
+      why: '0.21% of requests failed (limit 1%)',
       new: { total: 41_210, bad: 87 },
       old: { total: 40_874, bad: 80 },
     },
     {
       name: 'latency',
       result: 'Failed',
-      why: '3.4 % of the requests took longer than 250 ms; at most 1 % may, and 0.4 % of the stable ones do.',
+      why: '3.4% of requests took longer than 250 ms (limit 1%, stable 0.4%)',
       new: { total: 41_210, bad: 1402 },
       old: { total: 40_874, bad: 164 },
     },
@@ -290,13 +408,14 @@ const columns = ['Name', 'STATUS', 'CANARY_STEP', 'CANARY_STATE', 'MESSAGE', 'WA
 }));
 
 export function table(from: number, to: number, total: number): Table {
-  const rows = [];
+  const rows: Table['rows'] = [];
   for (let i = from; i < to; i++) {
-    const name = ['web', 'cart', 'pay'][i] ?? `service-${String(i).padStart(5, '0')}`;
+    const name = ['web', 'cart', 'pay', 'ghost'][i] ?? `service-${String(i).padStart(5, '0')}`;
     const cells = [
       [name, 'Progressing', 2, 'StepPaused', 'step 2 of 3', 'approval of step 2', '14m', '2/3', '5/5', '50%', 'alice'],
-      [name, 'Progressing', 1, 'StepUpgrade', 'step 1 of 4', 'pods of step 1: ImagePullBackOff', '11m', '1/4', '0/1', '0%', null],
+      [name, 'Progressing', 1, 'StepUpgrade', 'step 1 of 4', 'pods of step 1', '11m', '1/4', '0/1', '0%', null],
       [name, 'Progressing', 1, 'StepUpgrade', 'step 1 of 4', 'pods of step 1', '20s', '1/4', '2/4', '0%', null],
+      [name, 'Initial', null, null, 'Workload Not Found', 'workload', '5m', null, null, null, null],
     ][i] ?? [name, 'Healthy', null, null, 'completed', 'nothing', null, null, null, null, null];
     rows.push({ cells, object: { metadata: { name, namespace: i === 2 ? 'finance' : 'shop', uid: `uid-${name}`, resourceVersion: '1' } } });
   }

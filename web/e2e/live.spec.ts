@@ -37,12 +37,12 @@ function release(): void {
 }
 
 async function waiting(page: Page, step: number): Promise<void> {
-  await slow(page.locator('.summary')).toContainText(new RegExp(`Step ${step} of \\d.* waits for an approval`));
+  await slow(page.locator('.summary')).toContainText(new RegExp(`step ${step} of \\d.*(waits for an approval|waiting for approval)`, 'i'));
 }
 
 test('a release to its end, by keyboard alone', async ({ page: tab }) => {
   await tab.goto(`${proxyOf('alice')}${root}/ui/`);
-  await expect(tab.getByText('No release is under way.')).toBeVisible();
+  await expect(tab.getByText('No release in progress.')).toBeVisible();
   release();
   await slow(tab.getByRole('link', { name: 'rollouts-demo' })).toBeVisible();
   await shot(tab, 'live-list');
@@ -63,10 +63,32 @@ test('a release to its end, by keyboard alone', async ({ page: tab }) => {
     await tab.keyboard.press('Enter');
     await expect(tab.getByRole('dialog')).toHaveCount(0);
   }
-  await slow(tab.locator('.summary')).toContainText('No release is under way');
+  await slow(tab.locator('.summary')).toContainText(/No release (is under way|in progress)/);
   await slow(tab.getByText('step 1 is fine').first()).toBeAttached();
   await shot(tab, 'live-end');
   await clean(tab);
+});
+
+test('back to an earlier version in one click', async ({ page: tab }) => {
+  await tab.goto(`${proxyOf('alice')}${root}${page}`);
+  await expect(tab.locator('.summary')).toContainText('Healthy');
+  release();
+  await waiting(tab, 1);
+  await tab.keyboard.press('f');
+  await tab.getByLabel('Reason').focus();
+  await tab.keyboard.press('Enter');
+  await expect(tab.getByRole('dialog')).toHaveCount(0);
+  await slow(tab.locator('.decisions').first()).toContainText('approved');
+  const back = tab.getByRole('group', { name: 'What you can do' }).getByRole('button', { name: `Roll back to v${version - 1}…` });
+  await slow(back).toBeVisible();
+  await back.click();
+  const dialog = tab.getByRole('dialog');
+  await expect(dialog.getByRole('table')).toBeVisible();
+  await shot(tab, 'live-undo');
+  await dialog.getByRole('button', { name: `Roll back to v${version - 1}` }).click();
+  await expect(dialog).toHaveCount(0);
+  await waiting(tab, 1);
+  expect(kubectl('get', 'deployment', 'echoserver', '-o', 'jsonpath={.spec.template.spec.containers[0].image}')).toBe(`example.com/echoserver:v${version - 1}`);
 });
 
 test('what arrives through the aggregator', async ({ request }) => {
@@ -95,7 +117,7 @@ test('a viewer sees no buttons; two windows approve and one wins', async ({ brow
   const send = (tab: Page) => tab.getByRole('dialog').getByRole('button', { name: /^Promote/ });
   await send(windows[0]![1]).click();
   const other = windows[1]![1].getByRole('dialog');
-  await slow(other).toContainText('alice used promote at step 1');
+  await slow(other).toContainText('alice approved step 1');
   await expect(send(windows[1]![1])).toBeDisabled();
   await shot(windows[1]![1], 'live-lost');
   const { status } = (await (await viewer.request.get(proxyOf('alice') + rollout)).json()) as { status: Decided };

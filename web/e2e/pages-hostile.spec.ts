@@ -26,7 +26,7 @@ async function everywhere(page: Page, at: string, look: () => Promise<void>): Pr
   await page.goto(at);
   await expect(page.getByRole('listitem')).toHaveCount(3);
   await look();
-  for (const name of ['web', 'cart']) {
+  for (const name of ['cart', 'web']) {
     await page.goto(`${at}#/shop/${name}`);
     await expect(page.getByRole('heading', { name: 'History' })).toBeVisible();
     for (const summary of await page.locator('.history summary').all()) await summary.click();
@@ -106,14 +106,14 @@ test('a slow network', async ({ page, at }) => {
   await network.send('Network.enable');
   await network.send('Network.emulateNetworkConditions', { offline: false, latency: 1500, downloadThroughput: 40_000, uploadThroughput: 20_000 });
   await page.goto(`${at}#/shop/web`);
-  await expect(page.getByText('Reading…')).toBeVisible({ timeout: 15_000 });
+  await expect(page.getByText('Loading…')).toBeVisible({ timeout: 15_000 });
   await shot(page, 'slow');
   await page.getByRole('button', { name: /^Promote step 2/ }).click({ timeout: 15_000 });
   const dialog = page.getByRole('dialog');
-  await expect(dialog.getByText('Reading what will happen…')).toBeVisible();
+  await expect(dialog.getByText('Loading the preview…')).toBeVisible();
   await shot(page, 'slow-dialog');
   await expect(dialog.getByRole('table')).toBeVisible({ timeout: 15_000 });
-  await expect(dialog.getByText('Reading what will happen…')).toHaveCount(0);
+  await expect(dialog.getByText('Loading the preview…')).toHaveCount(0);
   await dialog.getByRole('button', { name: /^Promote/ }).click();
   await expect(dialog.getByRole('button', { name: 'Sending…' })).toBeDisabled();
   await expect(dialog).toHaveCount(0, { timeout: 15_000 });

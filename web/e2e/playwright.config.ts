@@ -7,6 +7,7 @@ export default defineConfig({
   testDir: '.',
   outputDir: process.env['WEIR_WEB_OUT'] ?? 'results',
   workers: 1,
+  timeout: 90_000, // a slow machine also takes pictures in this time
   forbidOnly: true,
   reporter: [['list']],
   use: {

@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { RolloutTree, RolloutWhy } from '../src/wire.ts';
+import type { AnalysisStatus, Rollout, RolloutPlan, RolloutReleases, RolloutTree, RolloutWhy } from '../src/wire.ts';
 import * as fixtures from './fixtures.ts';
 
 export const base = '/apis/rollouts.kruise.io/v1beta1/';
@@ -14,27 +14,39 @@ const assets = new URL('../../pkg/dashboard/assets/', import.meta.url);
 const types: Record<string, string> = { html: 'text/html', js: 'text/javascript', css: 'text/css', svg: 'image/svg+xml' };
 const policy =
   readFileSync(new URL('../../pkg/dashboard/pages.go', import.meta.url), 'utf8')
-    .match(/policy = "([^]*?)"\n/)?.[1]
-    ?.replace(/" \+\s*"/g, '') ?? '';
+    .match(/contentSecurityPolicy = "([^]*?)"\n/)![1]!
+    .replace(/" \+\s*"/g, '');
 
 export class Fake {
   trees = new Map<string, RolloutTree>([
     ['shop/web', fixtures.tree()],
     [
       'finance/pay',
-      fixtures.tree('pay', { why: { ...fixtures.why('pay', false), state: 'Moving', summary: 'Step 1 of 4 of 5.0.3 brings up 4 pods; 2 are ready.' } }),
+      fixtures.tree('pay', { why: { ...fixtures.why('pay', false), state: 'Moving', summary: '5.0.3, step 1 of 4: waiting for pods: 2 of 4 ready.', waitingFor: { for: 'pods', what: 'pods of step 1/4', since: fixtures.ago(20) } } }),
     ],
-    ['shop/cart', fixtures.tree('cart', { why: fixtures.stalled(), update: [0, 0, 1], stable: 9, traffic: 0 })],
+    ['shop/cart', fixtures.tree('cart', { why: fixtures.failing(), update: [0, 0, 1], stable: 9, traffic: 0 })],
+    ['shop/ghost', { ...fixtures.tree('ghost', { why: fixtures.orphan() }), nodes: [] }],
   ]);
+  // rollouts, plans and histories are by name; others are those of the fixtures.
+  rollouts = new Map<string, Rollout>();
+  plans = new Map<string, RolloutPlan>();
+  histories = new Map<string, RolloutReleases>();
+  // about is what the program that serves the pages says about itself; undefined if it says nothing.
+  about: object | undefined = { version: 'v0.9.0', cluster: 'prod-eu' };
+  // allows are the namespaces that may be listed, where the cluster may not.
+  allows = ['shop', 'finance'];
+  // forbidsWorkload is the answer to a patch of a workload; empty if the user may.
+  forbidsWorkload = '';
   total = 3;
   forbidsList = false;
   forbidsWatch = false;
   conflict = '';
   planHasError = false;
-  analysis: object | undefined = fixtures.analysis;
+  analysis: AnalysisStatus | undefined = fixtures.analysis;
   // change has every answer pass through it.
   change: (answer: unknown) => unknown = answer => answer;
   readonly posted: { path: string; body: Record<string, unknown> }[] = [];
+  readonly patched: { path: string; dryRun: boolean; type: string | undefined; body: unknown }[] = [];
   readonly open = new Set<ServerResponse>();
   private readonly server = createServer((request, response) => {
     const url = new URL(request.url!, 'http://fake');
@@ -86,7 +98,9 @@ export class Fake {
     if (url.pathname.startsWith('/argo/')) return this.argo(method, url, body, response);
     if (url.pathname.startsWith('/headlamp/')) return this.headlamp(method, url, body, response);
     const path = url.pathname.startsWith(base) ? url.pathname.slice(base.length) : url.pathname;
+    if (path === 'ui/about.json' && this.about) return this.json(response, 200, this.about);
     if (path.startsWith('ui/')) return this.page(path.slice(3) || 'index.html', response);
+    if (path.startsWith('/apis/apps/v1/')) return this.workload(method, url, body, response);
     if (path.startsWith('/api/v1/')) return void response.writeHead(200, { 'Content-Type': 'text/plain' }).end('starting\nlistening on :8080\n');
     const watched = /^watch\/namespaces\/([^/]+)\/rollouts\/([^/]+)\/tree$/.exec(path);
     if (watched) {
@@ -94,16 +108,16 @@ export class Fake {
       return this.stream(response, { type: 'ADDED', object: this.trees.get(`${watched[1]}/${watched[2]}`) });
     }
     const one = /^namespaces\/([^/]+)\/rollouts(?:\/([^/]+)(?:\/([^/]+))?)?$/.exec(path);
-    if (path === 'rollouts' || (one && !one[2])) return this.list(url, path !== 'rollouts', response);
+    if (path === 'rollouts' || (one && !one[2])) return this.list(url, one?.[1], response);
     const tree = one && this.trees.get(`${one[1]}/${one[2]}`);
     if (!one || !tree) return this.refuse(response, 404, `${path} is not there`);
     if (method === 'POST' && one[3] !== 'plan') return this.decide(path, body, response);
     const answers: Record<string, () => unknown> = {
       tree: () => tree,
       why: () => tree.why as RolloutWhy,
-      plan: () => fixtures.plan(this.planHasError && method === 'POST'),
-      history: () => this.past(url.searchParams.get('release')),
-      '': () => ({ status: { analysis: this.analysis } }),
+      plan: () => this.plans.get(one[2]!) ?? fixtures.plan(this.planHasError && method === 'POST'),
+      history: () => this.past(one[2]!, url.searchParams.get('release')),
+      '': () => this.rollouts.get(one[2]!) ?? fixtures.rollout(one[2], this.analysis),
     };
     const answer = answers[one[3] ?? ''];
     if (!answer) return this.refuse(response, 404, 'no such verb');
@@ -140,8 +154,16 @@ export class Fake {
     }
   }
 
-  private past(release: string | null): unknown {
-    const all = fixtures.history();
+  // workload is the Deployment of a Rollout, which a user with permission may patch.
+  private workload(method: string, url: URL, body: string, response: ServerResponse): void {
+    if (method === 'GET') return this.json(response, 200, { kind: 'Deployment', spec: { replicas: 10, template: { spec: { containers: [{ name: 'web', image: 'shop/web:v8' }] } } } });
+    if (this.forbidsWorkload) return this.refuse(response, 403, this.forbidsWorkload);
+    this.patched.push({ path: url.pathname, dryRun: url.searchParams.get('dryRun') === 'All', type: response.req.headers['content-type'], body: JSON.parse(body) });
+    this.json(response, 200, {});
+  }
+
+  private past(name: string, release: string | null): unknown {
+    const all = this.histories.get(name) ?? fixtures.history();
     if (!release) return all;
     const releases = all
       .releases!.filter(r => String(r.number) === release)
@@ -150,17 +172,19 @@ export class Fake {
         restore: {
           spec: { template: { spec: { containers: [{ name: 'web', image: r.images?.[0]?.to, env: [{ name: 'LOG', value: `level-${r.number}` }] }] } } },
         },
+        restoreStable: { spec: { template: { spec: { containers: [{ name: 'web', image: r.images?.[0]?.from }] } } } },
       }));
     return { releases };
   }
 
-  private list(url: URL, namespaced: boolean, response: ServerResponse): void {
-    if (this.forbidsList && !namespaced)
+  private list(url: URL, namespace: string | undefined, response: ServerResponse): void {
+    if (this.forbidsList && !(namespace && this.allows.includes(namespace)))
       return this.refuse(response, 403, 'rollouts.rollouts.kruise.io is forbidden: User "victor" cannot list resource "rollouts" at the cluster scope');
     if (url.searchParams.get('watch')) return this.stream(response, { type: 'BOOKMARK', object: { rows: [] } });
-    const total = url.searchParams.get('fieldSelector') ? Math.min(3, this.total) : this.total;
+    const total = url.searchParams.get('fieldSelector') ? Math.min(4, this.total) : this.total;
     const from = Number(url.searchParams.get('continue') ?? 0);
-    this.json(response, 200, fixtures.table(from, Math.min(from + Number(url.searchParams.get('limit')), total), total));
+    const table = fixtures.table(from, Math.min(from + Number(url.searchParams.get('limit')), total), total);
+    this.json(response, 200, namespace ? { ...table, rows: table.rows!.filter(row => row.object.metadata.namespace === namespace) } : table);
   }
 
   private decide(path: string, body: string, response: ServerResponse): void {

@@ -4,61 +4,82 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 
-import { same } from './dialog';
+import { isDestructive, isPrimary, titleOf } from './severity';
 import { announce } from './state';
 import type { Action } from './wire';
 
 interface Props {
-  // actions are those that the one who looks may use, in the server's order.
+  // actions are those that the user may use, in the server's order.
   actions: Action[];
-  // waits reports whether the release waits for one of them.
-  waits: boolean;
+  // urgent reports whether the release needs a person, so that the first button is filled.
+  urgent: boolean;
   keys: Map<Action, string>;
   act: (action: Action) => void;
 }
 
-// Actions are the buttons of a release. One that is not possible now says why.
-export function Actions({ actions, waits, keys, act }: Props): JSX.Element | null {
+// Actions are the buttons of a release, in the server's order. Impossible ones, and on a phone all but the first safe
+// one, are behind More.
+export function Actions({ actions, urgent, keys, act }: Props): JSX.Element | null {
   const [open, toggle] = useState(false);
-  const first = actions.find(a => a.possible);
-  const others = actions.filter(a => a !== first);
-  // At rest nothing is possible, and all of it would say the same.
-  if (!first) return null;
-  const button = (action: Action, kind = '') => (
-    <button
-      key={`${action.path} ${actions.indexOf(action)}`}
-      type="button"
-      class={kind}
-      aria-disabled={action.possible ? undefined : true}
-      aria-description={action.reason}
-      title={action.reason}
-      aria-keyshortcuts={keys.get(action)}
-      onClick={() => (action.possible ? act(action) : announce(action.reason ?? 'This is not possible now.'))}
-    >
-      {action.title}
-      {action.possible && '…'} <kbd aria-hidden="true">{keys.get(action)}</kbd>
-    </button>
-  );
+  const possible = actions.filter(a => a.possible);
+  const impossible = actions.filter(a => !a.possible);
+  if (possible.length === 0) return null;
+  const first = possible.find(isPrimary);
+  const others = possible.filter(a => a !== first);
+  const button = (action: Action, kind = '') => {
+    const key = keys.get(action);
+    const effect = action.reason ?? '';
+    return (
+      <button
+        key={`${action.path} ${actions.indexOf(action)}`}
+        type="button"
+        class={`${kind} ${action.possible && isDestructive(action) ? 'danger' : ''}`.trim()}
+        aria-disabled={action.possible ? undefined : true}
+        aria-description={effect || undefined}
+        title={[effect, action.possible && key && `Key: ${key}`].filter(Boolean).join(' ')}
+        aria-keyshortcuts={action.possible ? key : undefined}
+        onClick={() => (action.possible ? act(action) : announce(action.reason ?? 'This is not possible now.'))}
+      >
+        {titleOf(action)}
+        {action.possible && '…'}
+      </button>
+    );
+  };
   return (
     <div class="actions" role="group" aria-label="What you can do">
-      {button(first, waits ? 'main' : '')}
-      {others.length > 0 && (
-        <button type="button" class="more" aria-expanded={open} onClick={() => toggle(!open)}>
+      {first && button(first, urgent ? 'main' : '')}
+      <div class={`others ${open ? 'open' : ''}`}>{others.map(action => button(action))}</div>
+      {(impossible.length > 0 || others.length > 0) && (
+        <button type="button" class={`more ${impossible.length > 0 ? '' : 'narrow'}`} aria-expanded={open} onClick={() => toggle(!open)}>
           {open ? 'Less' : 'More'}
         </button>
       )}
-      <div class={`others ${open ? 'open' : ''}`}>{others.map(action => button(action))}</div>
+      {open && impossible.length > 0 && (
+        <ul class="impossible" aria-label="Not possible now">
+          {impossible.map(action => (
+            <li key={actions.indexOf(action)}>
+              {button(action)} <span class="dim small">{action.reason}</span>
+            </li>
+          ))}
+        </ul>
+      )}
     </div>
   );
 }
 
-// lettered gives each action a key: the first letter of its verb that no other one has.
+// letters are the keys of the actions, which are those of kubectl weir get -w.
+const letters: Record<string, string> = { promote: 'p', full: 'f', abort: 'a', rollback: 'b', retry: 'r', pause: 'z', resume: 'u', jump: 'j' };
+
+// lettered gives each action its key. An action of a newer server gets a letter that no other one has.
 export function lettered(actions: Action[]): Map<Action, string> {
-  const taken = new Set(['j', 'k']);
   const keys = new Map<Action, string>();
+  const taken = new Set(Object.values(letters));
   for (const action of actions) {
-    if ([...keys.keys()].some(other => same(other, action))) continue;
-    const letter = [...`${action.verb}abcdefghilmnopqrstuvwxyz`].find(c => !taken.has(c)) ?? '';
+    const name = action.body?.['full'] === true ? 'full' : action.verb;
+    const known = Object.hasOwn(letters, name) ? letters[name] : undefined;
+    if (known && [...keys.values()].includes(known)) continue;
+    const letter = known ?? [...`${action.verb}cdeghiklmnoqstvwxy`].find(c => !taken.has(c)) ?? '';
+    if (!letter) continue;
     taken.add(letter);
     keys.set(action, letter);
   }

@@ -3,16 +3,16 @@
 
 import type { Status } from './kube';
 
-// The pages are at …/apis/GROUP/VERSION/ui/. All that they ask for is relative to that. A page
-// of another program says where that is, what its requests are for, and what sends them.
+// The pages are at …/apis/GROUP/VERSION/ui/, and their requests are relative to this address. A page of another
+// program sets the address, the headers and the function that sends.
 export const server = {
   pages: new URL(location.href.split(/[?#]/)[0]!),
   headers: {} as Record<string, string>,
   send: (url: URL, how: RequestInit): Promise<Response> => fetch(url, how),
 };
 
-// A program that serves the pages to one user gives the address a secret, which no other
-// page of this machine can read.
+// A program that serves the pages to one user adds a secret to the address. No other page of this machine can read
+// the secret.
 const secretKey = 'weir-secret';
 const given = /^#secret=([\w-]+)/.exec(location.hash);
 if (given) {
@@ -32,7 +32,7 @@ export class Refused extends Error {
   }
 }
 
-// A program that keeps a token for its users asks for it so.
+// signIn is the event of a program that needs the token of its user.
 export const signIn = 'weir-sign-in';
 
 // Unreached is the error of a server that does not answer.
@@ -46,21 +46,21 @@ export function say(err: unknown): string {
   return err instanceof Error ? err.message : String(err);
 }
 
-type Asked = { method?: string; body?: unknown; accept?: string; signal?: AbortSignal; query?: Record<string, string> };
+type Asked = { method?: string; body?: unknown; type?: string; accept?: string; signal?: AbortSignal; query?: Record<string, string> };
 
 export async function ask(path: string, asked: Asked = {}, base = '../'): Promise<Response> {
   const url = new URL(base + path, server.pages);
-  // Browsers are sent indented JSON unless it is said.
+  // Without this parameter, the server indents JSON for browsers.
   for (const [key, value] of Object.entries({ pretty: 'false', ...asked.query })) url.searchParams.set(key, value);
   const headers: Record<string, string> = { Accept: asked.accept ?? 'application/json', ...server.headers };
-  if (asked.body !== undefined) headers['Content-Type'] = 'application/json';
+  if (asked.body !== undefined) headers['Content-Type'] = asked.type ?? 'application/json';
   let answer: Response;
   try {
     const { method = 'GET', signal, body } = asked;
     answer = await server.send(url, { method, headers, redirect: 'error', ...(signal && { signal }), ...(body !== undefined && { body: JSON.stringify(body) }) });
   } catch (err) {
     if (isAborted(err)) throw err;
-    throw new Unreached('The server does not answer.');
+    throw new Unreached('Connection lost.');
   }
   if (answer.ok) return answer;
   throw await refusal(answer);
@@ -73,13 +73,13 @@ async function refusal(answer: Response): Promise<Refused> {
     const status = JSON.parse(text) as Status;
     if (status.message) return new Refused(answer.status, status.message, status.reason);
   } catch {
-    // It is no status of the API: a proxy has answered.
+    // The answer is not a Status: a proxy has answered.
   }
   return new Refused(answer.status, text.slice(0, 300) || `The server answered ${answer.status}.`);
 }
 
-export async function get<T>(path: string, asked: Asked = {}): Promise<T> {
-  return (await (await ask(path, asked)).json()) as T;
+export async function get<T>(path: string, asked: Asked = {}, base = '../'): Promise<T> {
+  return (await (await ask(path, asked, base)).json()) as T;
 }
 
 export async function post<T>(path: string, body: unknown, signal?: AbortSignal): Promise<T> {
@@ -90,7 +90,7 @@ export function rollout(namespace: string, name: string): string {
   return `namespaces/${encodeURIComponent(namespace)}/rollouts/${encodeURIComponent(name)}`;
 }
 
-// lines reads an answer line by line, as watches are sent.
+// lines reads an answer line by line, which is the format of watches.
 export async function* lines(answer: Response): AsyncGenerator<string> {
   const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader();
   let rest = '';
@@ -98,7 +98,7 @@ export async function* lines(answer: Response): AsyncGenerator<string> {
     for (;;) {
       const { done, value } = await reader.read().catch((err: unknown) => {
         if (isAborted(err)) throw err;
-        throw new Unreached('The connection has ended.');
+        throw new Unreached('Connection lost.');
       });
       if (done) return;
       const parts = (rest + value).split('\n');

@@ -12,7 +12,7 @@ export interface Sample {
   values: (number | undefined)[];
 }
 
-// Series keeps what was seen while the page was open: the past is a metrics server's.
+// Series are the values since the page was opened. A metrics server has the earlier ones.
 export class Series {
   readonly samples: Sample[] = [];
 
@@ -27,7 +27,7 @@ export class Series {
 
 const kept = new Map<string, Series>();
 
-// seriesOf gives the series of a name; the oldest are forgotten.
+// seriesOf returns the series of a name, and forgets the oldest ones.
 export function seriesOf(name: string): Series {
   let series = kept.get(name);
   if (!series) {
@@ -49,12 +49,12 @@ interface Drawn {
 
 const [width, height] = [600, 120];
 
-// Chart draws lines; the same is said in words, since a picture is not for everyone.
+// Chart draws lines, and has the same in words for screen readers.
 export function Chart({ series, names, label, unit = '', now, least = 0 }: Drawn): JSX.Element | null {
   const { samples } = series;
   const first = samples[0];
   if (!first || samples.every(s => s.values.every(v => v === undefined))) return null;
-  // A line of a few seconds says nothing.
+  // A line of a few seconds shows nothing.
   if (now - first.at < 10_000 && samples.length < 3) return null;
   const end = Math.max(now, first.at + 15_000);
   const top = Math.max(least, ...samples.flatMap(s => s.values.map(v => v ?? 0))) || 1;
@@ -100,7 +100,7 @@ export function Chart({ series, names, label, unit = '', now, least = 0 }: Drawn
   );
 }
 
-// Spark is the same, small and without words.
+// Spark is a small chart without words.
 export function Spark({ series, value, now, tone }: { series: Series; value: number; now: number; tone: string }): JSX.Element | null {
   const { samples } = series;
   if (samples.length < 2) return null;

@@ -10,7 +10,7 @@ import type { AnalysisStatus, CheckStatus, RequestCount } from './wire';
 
 type Judged = { analysis: AnalysisStatus | undefined; namespace: string; name: string; now: number };
 
-// Checks are how the release was judged so far.
+// Checks shows the results of the checks so far.
 export function Checks({ analysis, namespace, name, now }: Judged): JSX.Element | null {
   if (!analysis?.checks?.length) return null;
   return (
@@ -23,13 +23,13 @@ export function Checks({ analysis, namespace, name, now }: Judged): JSX.Element 
           </span>
         ) : null}
       </h2>
-      {analysis.overridden && <Note of="Warning">Overridden: checks only report.</Note>}
+      {analysis.overridden && <Note of="Warning">A user has overridden the checks: they only report.</Note>}
       <ul class="checks">
         {analysis.checks.map(check => (
           <Check
             key={check.name}
             check={check}
-            chart={<Chart series={seriesOf(`${namespace}/${name}/${check.name}`)} names={['new', 'stable']} label="Bad requests" unit=" %" now={now} />}
+            chart={<Chart series={seriesOf(`${namespace}/${name}/${check.name}`)} names={['new', 'stable']} label="Bad requests" unit="%" now={now} />}
           />
         ))}
       </ul>

@@ -7,26 +7,27 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { Unreached, get, post, rollout, say, server } from './api';
 import { Grid, Modal } from './frame';
 import { Note } from './icons';
+import { deed, isDestructive, titleOf } from './severity';
 import { announce, useAsked } from './state';
-import { count, go, moment } from './text';
+import { count, moment, sentence, shortDuration } from './text';
 import type { Action, Approvals, Decision, Finding, PlannedStep, RolloutPlan, RolloutReleases, RolloutWhy } from './wire';
 
 interface Props {
   namespace: string;
   name: string;
-  // action is what the button said when it was pressed: its body is what is sent.
+  // action is the action when the user pressed the button. The dialog sends its body.
   action: Action;
-  // current is what the server says now.
+  // current is the latest answer of the server.
   current: RolloutWhy | undefined;
   close: () => void;
 }
 
-// same reports whether two actions are one, whatever they expect.
+// same reports whether two actions do the same, regardless of the state that they expect.
 export function same(a: Action, b: Action): boolean {
   return a.path === b.path && a.title.split(' ')[0] === b.title.split(' ')[0] && a.body?.['full'] === b.body?.['full'];
 }
 
-// moved reports whether the Rollout is elsewhere now than what the action was offered for.
+// moved reports whether the Rollout has moved on since the server offered the action.
 function moved(action: Action, current?: RolloutWhy): boolean {
   const now = current?.actions?.find(a => same(a, action));
   if (!current?.actions) return false;
@@ -37,7 +38,7 @@ export function ActionDialog({ namespace, name, action, current, close }: Props)
   const path = rollout(namespace, name);
   const [typed, type] = useState<Record<string, Typed>>({});
   const [plan, setPlan] = useState<RolloutPlan>();
-  const [planless, without] = useState('Reading what will happen…');
+  const [planless, without] = useState('Loading the preview…');
   const [error, fail] = useState('');
   const [sending, send] = useState(false);
   const [closed, setClosed] = useState('');
@@ -48,18 +49,18 @@ export function ActionDialog({ namespace, name, action, current, close }: Props)
   const needs = [...new Set([...(action.needs ?? []), ...(past ? ['reason', 'override'] : [])])];
   const forbidden = past && action.missing?.includes('rollouts/override');
 
-  const foresee = async (signal: AbortSignal) => {
+  const preview = async (signal: AbortSignal) => {
     if (step === 0) return;
     const full = action.body?.['full'] === true;
     const after = { verb: action.verb, ...(step && { step }), ...(full && { full }), ...(needs.includes('override') && { override: true }) };
     const [group, api] = server.pages.pathname.split('/').slice(-4);
     setPlan(await post<RolloutPlan>(`${path}/plan`, { apiVersion: `${group}/${api}`, kind: 'RolloutPlan', spec: { after } }, signal));
   };
-  const unforeseen = (why: string) => {
+  const unavailable = (why: string) => {
     setPlan(undefined);
-    without(`What will happen is not known: ${why}`);
+    without(`Preview unavailable: ${why}`);
   };
-  useAsked(foresee, unforeseen, [step]);
+  useAsked(preview, unavailable, [step]);
 
   const late = moved(action, current);
   useEffect(() => {
@@ -75,7 +76,7 @@ export function ActionDialog({ namespace, name, action, current, close }: Props)
     try {
       const { override, ...fields } = typed;
       await once(action.path, { ...action.body, ...fields, ...(override && needs.includes('override') && { override }), requestID: request.current });
-      announce(`${action.title}: done.`);
+      announce(`${titleOf(action)}: done.`);
       close();
     } catch (err) {
       fail(say(err));
@@ -85,9 +86,9 @@ export function ActionDialog({ namespace, name, action, current, close }: Props)
   };
 
   return (
-    <Modal title={`${action.title} of ${name}?`} close={close} asks>
+    <Modal title={`${titleOf(action)} of ${name}?`} close={close} asks>
       <form onSubmit={event => void submit(event)}>
-        <p class="reason">{action.reason}</p>
+        <p>{sentence(action.reason ?? '')}</p>
         {plan ? <Expected plan={plan} /> : step !== 0 && <p class="dim small">{planless}</p>}
         {action.approvals && <Counted approvals={action.approvals} />}
         {needs.map(need => (
@@ -97,26 +98,41 @@ export function ActionDialog({ namespace, name, action, current, close }: Props)
         <div aria-live="assertive">
           {forbidden && (
             <Note of="Error">
-              Checks before step {step} have not passed. You may not create rollouts/override in namespace {namespace}.
+              Checks before step {step} have not passed. To override them, you need permission to create rollouts/override in namespace {namespace}.
             </Note>
           )}
           {closed && <Note of="Warning">{closed}</Note>}
-          {error && <Note of="Error">{error}</Note>}
+          {error && <Note of="Error">{sentence(error)}</Note>}
         </div>
-        <p class="buttons">
-          <button type="button" onClick={close}>
-            {closed ? 'Close' : 'Cancel'}
-          </button>
-          <button type="submit" class="main" disabled={sending || !!closed || forbidden || missing.length > 0}>
-            {sending ? 'Sending…' : action.title}
-          </button>
-        </p>
+        <Confirm
+          label={sending ? 'Sending…' : titleOf(action)}
+          destructive={isDestructive(action)}
+          disabled={sending || !!closed || forbidden || missing.length > 0}
+          cancel={closed ? 'Close' : 'Cancel'}
+          close={close}
+        />
       </form>
     </Modal>
   );
 }
 
-// once sends what may be sent twice: the server knows the request by its ID.
+type Confirming = { label: string; destructive: boolean; disabled: boolean; cancel: string; close: () => void };
+
+// Confirm is the last row of a dialog.
+export function Confirm({ label, destructive, disabled, cancel, close }: Confirming): JSX.Element {
+  return (
+    <p class="buttons">
+      <button type="button" onClick={close}>
+        {cancel}
+      </button>
+      <button type="submit" class={`main ${destructive ? 'danger' : ''}`} disabled={disabled}>
+        {label}
+      </button>
+    </p>
+  );
+}
+
+// once sends a request again if the connection ends. The server recognizes the request by its ID.
 async function once(path: string, body: unknown): Promise<void> {
   const trimmed = path.replace(/^\//, '');
   try {
@@ -127,26 +143,24 @@ async function once(path: string, body: unknown): Promise<void> {
   }
 }
 
-// who says who has moved a Rollout.
+// who describes the decision that has moved a Rollout.
 async function who(path: string): Promise<string> {
   let last: Decision | undefined;
   try {
     const { releases } = await get<RolloutReleases>(`${path}/history`);
     last = releases?.[0]?.decisions?.at(-1);
   } catch {
-    // That it has moved is known all the same.
+    // The dialog then says only that the release has moved on.
   }
-  const by = last
-    ? `${last.user} used ${last.verb}${last.step ? ` at step ${last.step}` : ''} at ${moment(last.time, Date.now())}${last.reason ? `: “${last.reason}”` : ''}.`
-    : 'The release has gone on.';
-  return `${by} Look again before you decide.`;
+  const by = last ? `${last.user} ${deed(last)} at ${moment(last.time, Date.now())}${last.reason ? `: “${last.reason}”` : ''}. ` : '';
+  return `${by}The release has moved on. Review it before you decide.`;
 }
 
 function Counted({ approvals: { have, of, by, you } }: { approvals: Approvals }): JSX.Element {
   return (
     <Note of="Info">
       {have} of {count(of, 'approval')}
-      {by?.length ? `: ${by.join(', ')}` : ''}. {you ? `You are number ${have + 1}.` : 'Yours does not count here.'}
+      {by?.length ? `: ${by.join(', ')}` : ''}. {you ? `Yours is number ${have + 1}.` : `Your approval doesn't count for this step.`}
     </Note>
   );
 }
@@ -163,26 +177,27 @@ function Need({ need, optional, plan, value, set }: { need: string; optional?: b
     );
   }
   if (need === 'step') {
-    const steps = plan?.status?.steps?.map(s => s.step);
+    // The way back and the end have no number.
+    const last = Math.max(0, ...(plan?.status?.steps ?? []).map(s => s.step));
     return (
       <label>
         {label}
-        <input type="number" min={1} max={steps?.at(-1) ?? 50} required value={String(value ?? '')} onInput={event => set(Number(event.currentTarget.value))} />
+        <input type="number" min={1} max={last || 50} required value={String(value ?? '')} onInput={event => set(Number(event.currentTarget.value))} />
       </label>
     );
   }
   return (
     <label>
       <span>
-        {label} <span class="dim">{optional ? '(kept with the decision)' : '(required)'}</span>
+        {label} <span class="dim">{optional ? '(optional, recorded)' : '(required, recorded)'}</span>
       </span>
       <input maxLength={1024} required={!optional} value={String(value ?? '')} onInput={event => set(event.currentTarget.value)} autocomplete="off" />
     </label>
   );
 }
 
-// Expected is what the server expects to happen.
-function Expected({ plan: { status } }: { plan: RolloutPlan }): JSX.Element | null {
+// Expected shows the server's preview.
+export function Expected({ plan: { status } }: { plan: RolloutPlan }): JSX.Element | null {
   const coming = (status?.steps ?? []).filter(s => s.state !== 'Done');
   if (!status) return null;
   return (
@@ -193,7 +208,7 @@ function Expected({ plan: { status } }: { plan: RolloutPlan }): JSX.Element | nu
       ))}
       {(status.unknown ?? []).map(text => (
         <p key={text} class="dim small">
-          Not looked at: {text}
+          Not checked: {text}
         </p>
       ))}
     </>
@@ -207,27 +222,37 @@ export function Found({ finding: { severity, step, object, message, fix } }: { f
         {severity}
         {step ? `, step ${step}` : ''}
       </b>{' '}
-      {object ? `${object.kind}/${object.name}: ` : ''}
-      {message}
-      {fix && <span class="advice"> – {fix}</span>}
+      {object ? `${object.kind} ${object.name}: ` : ''}
+      {sentence(message)}
+      <Fix text={fix} />
     </Note>
   );
+}
+
+// Fix shows what helps against a problem.
+export function Fix({ text }: { text: string | undefined }): JSX.Element | null {
+  return text ? (
+    <span class="advice">
+      {' '}
+      <b>Fix:</b> {sentence(text)}
+    </span>
+  ) : null;
 }
 
 function Steps({ steps }: { steps: PlannedStep[] }): JSX.Element {
   return (
     <>
-      <Grid label="What comes next" heads={['Step', 'New', 'Old', 'Pods', 'Most', 'Ready ≥', 'Traffic', 'Then']}>
+      <Grid label="Steps to come" heads={['Step', 'New', 'Old', 'Traffic', 'Then', 'Order', 'Max pods', 'Min ready']} class="plan">
         {steps.slice(0, 8).map(s => (
           <tr key={s.step}>
-            <th>{s.step}</th>
+            <th>{stepName(s)}</th>
             <td>{s.update}</td>
             <td>{s.stable}</td>
+            <td>{s.match || (s.traffic === undefined ? '' : `${s.traffic}%`)}</td>
+            <td>{ending(s)}</td>
             <td>{(s.waves ?? []).map(w => [w.start && `+${w.start}`, w.stop && `−${w.stop}`, w.times > 1 && `×${w.times}`].filter(Boolean).join(' ')).join(', ')}</td>
             <td>{s.peak}</td>
             <td>{s.minReady}</td>
-            <td>{s.traffic === undefined ? '' : `${s.traffic} %`}</td>
-            <td>{ending(s)}</td>
           </tr>
         ))}
       </Grid>
@@ -236,8 +261,17 @@ function Steps({ steps }: { steps: PlannedStep[] }): JSX.Element {
   );
 }
 
-export function ending({ then }: PlannedStep): string {
-  if (!then || then.for === 'none') return '';
-  if (then.seconds) return go(`${then.seconds}s`);
-  return then.for + (then.approvers?.length ? `, ${then.approvers.join(', ')}` : '');
+// stepName names a step of a plan. The way back of an abort and the end of a release have no number.
+export function stepName({ step, state }: Pick<PlannedStep, 'step' | 'state'>): string {
+  if (state === 'Back') return 'Back';
+  return state === 'End' || step === 0 ? 'End' : String(step);
+}
+
+// ending says what a step waits for after its pods: "checks, approval".
+export function ending({ then }: Pick<PlannedStep, 'then'>): string {
+  if (!then) return '';
+  const checks = then.checks?.length ? [`checks ${then.checks.join(', ')}`] : [];
+  if (then.seconds) return [...checks, shortDuration(`${then.seconds}s`)].join(', then ');
+  const by = then.for === 'none' ? [] : [then.for + (then.approvers?.length ? ` by ${then.approvers.join(', ')}` : '')];
+  return [...checks, ...by].join(', then ');
 }

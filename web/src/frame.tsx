@@ -5,20 +5,23 @@ import type { ComponentChildren, JSX } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 
 import { Icon } from './icons';
-import { keysOn, kept, useTheme } from './state';
+import type { About } from './about';
+import { actionKeys, keysOn, kept, useTheme } from './state';
 import type { Live } from './stream';
+import { sentence } from './text';
 
-const said: Record<Live['state'], [string, string]> = {
+const connection: Record<Live['state'], [string, string]> = {
   connecting: ['connecting…', 'calm'],
   live: ['live', 'good'],
-  polling: ['every 5 s', 'good'],
+  polling: ['every 5s', 'good'],
   offline: ['offline', 'bad'],
   asleep: ['asleep', 'calm'],
-  refused: ['refused', 'bad'],
+  refused: ['no access', 'bad'],
 };
 
 export function LiveState({ live }: { live: Live }): JSX.Element {
-  const [word, tone] = said[live.state];
+  const [state, tone] = connection[live.state];
+  const word = live.code === 404 ? 'not found' : state;
   return (
     <span class={`live ${tone}`}>
       <i aria-hidden="true" />
@@ -27,21 +30,20 @@ export function LiveState({ live }: { live: Live }): JSX.Element {
   );
 }
 
-// Banner says why what is shown may be old.
+// Banner shows why the page may be out of date.
 export function Banner({ live }: { live: Live }): JSX.Element | null {
   if (live.state !== 'offline' && live.state !== 'refused') return null;
   return (
     <p class="banner" role="alert">
-      <Icon name="warn" tone="bad" /> {live.error}
-      {live.state === 'offline' && ' What you see is what was last known; this goes on by itself.'}
+      <Icon name="warn" tone="bad" /> {sentence(live.error ?? '')}
+      {live.state === 'offline' && ' Showing the last known state; reconnecting…'}
     </p>
   );
 }
 
 type Opened = { title: string; close: () => void; children: ComponentChildren; wide?: boolean; asks?: boolean };
 
-// Modal is a dialog that Escape closes, and that gives the focus back. One that asks has
-// buttons of its own.
+// Modal is a dialog that Escape closes, and that returns the focus. A dialog that asks has its own buttons.
 export function Modal({ title, close, children, wide, asks }: Opened): JSX.Element {
   const dialog = useRef<HTMLDialogElement>(null);
   useEffect(() => {
@@ -77,10 +79,12 @@ export function Modal({ title, close, children, wide, asks }: Opened): JSX.Eleme
   );
 }
 
-// Grid is a table that is scrolled by itself.
-export function Grid({ label, heads, children }: { label: string; heads: string[]; children: ComponentChildren }): JSX.Element {
+type Table = { label: string; heads: string[]; children: ComponentChildren; class?: string };
+
+// Grid is a table with its own scroll bar.
+export function Grid({ label, heads, children, class: kind = '' }: Table): JSX.Element {
   return (
-    <div class="scroll" tabIndex={0} role="group" aria-label={label}>
+    <div class={`scroll ${kind}`} tabIndex={0} role="group" aria-label={label}>
       <table>
         <thead>
           <tr>{heads.map(head => (head ? <th key={head}>{head}</th> : <td key={head} />))}</tr>
@@ -91,36 +95,57 @@ export function Grid({ label, heads, children }: { label: string; heads: string[
   );
 }
 
-export function Tools({ help }: { help: () => void }): JSX.Element {
+// Bar is the first row of each page: the product, the cluster, and what belongs to no Rollout.
+export function Bar({ about, help }: { about: About; help: () => void }): JSX.Element {
   const [theme, set] = useTheme();
   const dark = theme === 'dark' || (theme === '' && matchMedia('(prefers-color-scheme: dark)').matches);
   return (
-    <div class="tools">
-      <button type="button" class="bare" aria-label={dark ? 'Light colours' : 'Dark colours'} onClick={() => set(dark ? 'light' : 'dark')}>
-        <Icon name={dark ? 'light' : 'dark'} />
-      </button>
-      <button type="button" class="bare" aria-label="Keys and help" onClick={help}>
-        <Icon name="keys" />
-      </button>
-    </div>
+    <nav class="brand" aria-label="Weir">
+      <a href="#/" class="product">
+        <Icon name="weir" /> Weir
+      </a>
+      {about.cluster && (
+        <span class="cluster" title="Cluster">
+          <span class="unseen">cluster </span>
+          {about.cluster}
+        </span>
+      )}
+      <span class="tools">
+        <button type="button" class="bare" aria-label={dark ? 'Light colours' : 'Dark colours'} onClick={() => set(dark ? 'light' : 'dark')}>
+          <Icon name={dark ? 'light' : 'dark'} />
+        </button>
+        <button type="button" class="bare" aria-label="Keys and help" onClick={help}>
+          <Icon name="keys" />
+        </button>
+      </span>
+    </nav>
   );
 }
 
+// Version is the version of the program that serves the pages.
+export function Version({ about }: { about: About }): JSX.Element | null {
+  return about.version ? <span class="dim">Weir {about.version}</span> : null;
+}
+
 export function Help({ close }: { close: () => void }): JSX.Element {
-  const rows: [string, string][] = [
-    ['j k', 'next and previous Rollout'],
-    ['Enter', 'open it'],
-    ['/', 'filter'],
-    ['letters on buttons', 'what the button does, after it was confirmed'],
-    ['Esc', 'close, or back to the list'],
-    ['?', 'this'],
+  const rows: [string[], string][] = [
+    [['j', 'k'], 'next and previous Rollout'],
+    [['Enter'], 'open the Rollout'],
+    [['/'], 'filter the list'],
+    ...[...actionKeys].map(([key, title]): [string[], string] => [[key], `${title} (asks first)`]),
+    [['Esc'], 'close the dialog, or go back to the list'],
+    [['?'], 'show this help'],
   ];
   return (
     <Modal title="Keys" close={close}>
       <dl class="keys">
-        {rows.map(([key, text]) => (
-          <div key={key}>
-            <dt>{key.split(' ').map(k => (key.startsWith('letters') ? `${k} ` : <kbd key={k}>{k}</kbd>))}</dt>
+        {rows.map(([keys, text]) => (
+          <div key={text}>
+            <dt>
+              {keys.map(k => (
+                <kbd key={k}>{k}</kbd>
+              ))}
+            </dt>
             <dd>{text}</dd>
           </div>
         ))}

@@ -3,7 +3,7 @@
 
 import type { ComponentChildren, JSX } from 'preact';
 
-// Each is drawn in a box of 16 by 16, and goes with a word.
+// Each path is drawn in a box of 16 by 16, and stands beside a word.
 const paths: Record<string, string> = {
   check: 'M3 8.5 6.5 12 13 4.5',
   cross: 'M4 4l8 8M12 4l-8 8',
@@ -19,6 +19,7 @@ const paths: Record<string, string> = {
   light: 'M8 5a3 3 0 1 0 0 6 3 3 0 0 0 0-6zM8 1v1.6M8 13.4V15M1 8h1.6M13.4 8H15M3 3l1.2 1.2M11.8 11.8 13 13M13 3l-1.2 1.2M4.2 11.8 3 13',
   keys: 'M1.5 4h13v8.5h-13zM4 6.7h.1M7 6.7h.1M10 6.7h.1M12.4 6.7h.1M5 9.8h6',
   next: 'M6 3.5 10.5 8 6 12.5',
+  weir: 'M2.5 5.5 Q4.25 3.5 6 5.5 T9.5 5.5 T13 5.5 M2.5 10 Q4.25 8 6 10 T9.5 10 T13 10',
 };
 
 export function Icon({ name, tone }: { name: string; tone?: string }): JSX.Element {
@@ -29,9 +30,12 @@ export function Icon({ name, tone }: { name: string; tone?: string }): JSX.Eleme
   );
 }
 
-// Words that the server says, with an icon and a tone. Others are drawn plainly.
+// marks has an icon and a tone for words of the server. Other words get a ring.
 const marks: Record<string, [string, string]> = {
   AtRest: ['check', 'good'],
+  NotReady: ['warn', 'wait'],
+  Disabled: ['ring', 'calm'],
+  Failing: ['cross', 'bad'],
   Moving: ['turn', 'busy'],
   Waiting: ['pause', 'wait'],
   Stalled: ['cross', 'bad'],
@@ -47,6 +51,9 @@ const marks: Record<string, [string, string]> = {
   Done: ['check', 'good'],
   Current: ['play', 'wait'],
   Next: ['ring', 'calm'],
+  Stopped: ['cross', 'bad'],
+  Back: ['back', 'calm'],
+  End: ['ring', 'calm'],
   Running: ['turn', 'busy'],
   Passed: ['check', 'good'],
   Failed: ['cross', 'bad'],
@@ -70,7 +77,7 @@ export function Mark({ of }: { of?: string }): JSX.Element {
   return <Icon name={name} tone={tone} />;
 }
 
-// Note is what counts more than the rest.
+// Note is a message that stands out from the text around it.
 export function Note({ of, children }: { of: string; children: ComponentChildren }): JSX.Element {
   return (
     <p class={`note ${mark(of)[1]}`}>

@@ -1,56 +1,88 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-import type { JSX } from 'preact';
+import type { ComponentChildren, JSX } from 'preact';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 
+import type { About } from './about';
 import { ActionDialog } from './dialog';
+import { Banner, LiveState, Version } from './frame';
 import { Icon, Mark, mark } from './icons';
-import { Rows, type Line } from './rows';
+import { Rows, stateOf, type Line } from './rows';
+import { isDestructive, isPrimary, leadingCause, stateWord, titleOf } from './severity';
 import { announce, kept, listAt, to, useDraw, useKeys, useNow, type Place } from './state';
 import { useLive } from './stream';
-import { between, change, count, plainly } from './text';
-import type { Action } from './wire';
-import { Banner, LiveState } from './frame';
+import { between, change, count, plainly, sentence } from './text';
+import type { Action, RolloutWhy } from './wire';
 
-// How many reasons are asked for besides those of the rows that are seen.
+// explained is how many Rollouts are explained besides the rows on the screen.
 const explained = 200;
 
-const filters = [
-  ['', 'active', 'status.phase=Progressing', 'No release is under way.'],
-  ['mine', 'waiting for me', 'status.phase=Progressing', 'Nothing waits for you.'],
-  ['all', 'all', '', 'There is no Rollout yet.'],
-] as const;
+// atWork selects the Rollouts that are not at rest, and those that cannot release.
+const atWork = 'status.phase!=Healthy,status.phase!=Disabled';
+
+const filters: [key: string, name: string, selector: string, nothing: ComponentChildren][] = [
+  ['', 'Active', atWork, 'No release in progress.'],
+  ['mine', 'Waiting for me', atWork, 'Nothing needs your approval.'],
+  [
+    'all',
+    'All',
+    '',
+    <>
+      No Rollouts yet. Create one: <code>kubectl weir init deployment/NAME</code>
+    </>,
+  ],
+];
 
 export function waitsForMe(line: Line): boolean {
   const { waitingFor, actions } = line.why ?? {};
-  return waitingFor?.for === 'Approval' && offered(actions) !== undefined;
+  return waitingFor?.for === 'approval' && (actions ?? []).some(a => a.verb === 'promote' && canUse(a));
 }
 
-// offered is what a button of the row would do: the first thing that is possible, and that
-// the one who looks may do.
-function offered(actions?: Action[]): Action | undefined {
-  return actions?.find(a => a.possible && a.allowed && a.approvals?.you !== false);
+function canUse(action: Action): boolean {
+  return action.possible && action.allowed && action.approvals?.you !== false;
+}
+
+// offered returns the action of the button of a row: the first one that is safe as a button of its own.
+function offered(why?: RolloutWhy): Action | undefined {
+  if (!why || !['Failing', 'Stalled', 'Aborted', 'Waiting'].includes(why.state)) return undefined;
+  return why.actions?.find(a => canUse(a) && isPrimary(a));
 }
 
 function remembered(): string[] {
   return kept.get('namespaces').split(' ').filter(Boolean);
 }
 
+function sortedNamespaces(): string[] {
+  return remembered().sort();
+}
+
 function remember(namespace: string): void {
   if (namespace) kept.set('namespaces', [namespace, ...remembered().filter(n => n !== namespace)].slice(0, 20).join(' '));
 }
 
-export function List({ place }: { place: Place }): JSX.Element {
+function forget(namespace: string): void {
+  kept.set('namespaces', remembered().filter(n => n !== namespace).join(' '));
+}
+
+// List is the list of Rollouts. A user who may not list all namespaces sees the remembered namespaces together.
+export function List({ place, about }: { place: Place; about: About }): JSX.Element {
   const namespace = place.query.get('ns') ?? '';
   const shown = place.query.get('show') ?? '';
   const typed = place.query.get('q') ?? '';
-  const [, , selector, nothing] = filters.find(([key]) => key === shown) ?? filters[0];
+  // own are the remembered namespaces, once the server has refused to list all.
+  const [own, setOwn] = useState<string[]>();
+  const [, , selector, nothing] = filters.find(([key]) => key === shown) ?? filters[0]!;
   const draw = useDraw();
-  const rows = useMemo(() => new Rows(namespace, selector, draw), [namespace, selector]);
+  const scope = namespace ? [namespace] : (own ?? []);
+  const rows = useMemo(() => new Rows(scope, selector, draw), [scope.join(' '), selector]);
   const live = useLive(rows);
+  const refused = live.state === 'refused' && live.code === 403;
   useEffect(() => {
-    if (live.state === 'live') remember(namespace);
+    if (refused && !namespace && !own) setOwn(sortedNamespaces());
+  }, [refused, namespace]);
+  useEffect(() => {
+    if (live.state === 'live' || live.state === 'polling') remember(namespace);
   }, [live.state, namespace]);
 
   const go = (query: Record<string, string>) => {
@@ -62,84 +94,137 @@ export function List({ place }: { place: Place }): JSX.Element {
   );
   if (shown !== 'all') rows.all.slice(0, explained).forEach(line => rows.explain(line));
   const mine = shown === 'all' ? undefined : rows.all.filter(waitsForMe).length;
-  const words = `${count(found.length, 'Rollout')}${rows.complete ? '' : `, still reading: ${rows.lines.size} of ${rows.total || '…'}`}`;
+  const words = `${count(found.length, 'Rollout')}${rows.complete ? '' : `, reading ${rows.lines.size} of ${rows.total || '…'}`}`;
   useEffect(() => {
     if (rows.complete) announce(words);
   }, [words, rows.complete]);
+  const add = (added: string) => {
+    remember(added);
+    setOwn(sortedNamespaces());
+  };
 
   return (
     <>
       <header class="top list">
-        <h1 tabIndex={-1}>Weir</h1>
-        <Namespace value={namespace} set={ns => go({ ns })} />
+        <h1 tabIndex={-1}>Rollouts</h1>
+        {!(own && !namespace) && <Namespace label="Namespace" hint="all namespaces" value={namespace} set={ns => go({ ns })} />}
         <input
           class="filter"
           type="search"
           aria-label="Filter by name or text"
-          placeholder="/ filter"
+          placeholder="Filter"
+          title="Key: /"
           value={typed}
           onInput={event => go({ q: event.currentTarget.value })}
         />
-        <nav aria-label="Which Rollouts">
+        <nav aria-label="Filters">
           {filters.map(([key, name]) => (
             <a key={key} href={listAt({ ns: namespace, show: key, q: typed })} aria-current={key === shown ? 'page' : undefined}>
               {`${name} `}
-              {key === 'mine' && mine ? <b class="badge">{mine}</b> : key === shown && key !== 'mine' ? <b class="badge">{rows.total}</b> : null}
+              {key === 'mine' && mine ? <b class="badge">{mine}</b> : key === shown && key !== 'mine' && !refused ? <b class="badge">{rows.total}</b> : null}
             </a>
           ))}
         </nav>
       </header>
       <main>
-        <Banner live={live} />
-        {live.state === 'refused' && !namespace ? (
-          <p class="empty">
-            You may not list the Rollouts of the whole cluster. Type a namespace above:{' '}
-            {remembered().map(n => (
-              <a key={n} href={listAt({ ns: n })}>
-                {n}{' '}
-              </a>
-            ))}
-          </p>
-        ) : (
-          <Window rows={rows} lines={found} />
-        )}
+        {own && !namespace ? (
+          <OwnNamespaces own={own} unreadable={refused ? own : rows.unreadable} add={add} remove={gone => { forget(gone); setOwn(sortedNamespaces()); }} />
+        ) : null}
+        {!(own && !namespace && refused) && <Banner live={live} />}
+        {!(refused || (own && own.length === 0 && !namespace)) && <Window rows={rows} lines={found} />}
         {rows.complete && found.length === 0 && (
           <p class="empty">
-            <Icon name="check" tone="good" /> {typed ? `Nothing here has “${typed}” in it.` : nothing}{' '}
+            <Icon name="check" tone="good" /> {typed ? `No Rollout contains “${typed}”.` : nothing}{' '}
             {shown !== 'all' && <a href={listAt({ ns: namespace, show: 'all' })}>See all Rollouts</a>}
           </p>
         )}
       </main>
       <footer class="foot">
-        <span>{words}</span>
-        <LiveState live={live} />
+        {/* A refused list has no number, and nothing is being read. */}
+        <span>{refused ? '' : words}</span>
+        <Version about={about} />
+        {!(own && !namespace && refused) && <LiveState live={live} />}
       </footer>
     </>
   );
 }
 
-function Namespace({ value, set }: { value: string; set: (namespace: string) => void }): JSX.Element {
+interface Own {
+  own: string[];
+  unreadable: string[];
+  add: (namespace: string) => void;
+  remove: (namespace: string) => void;
+}
+
+// OwnNamespaces lists the namespaces of a user who may not list all, and adds others.
+function OwnNamespaces({ own, unreadable, add, remove }: Own): JSX.Element {
   return (
-    <label class="namespace">
-      <span class="unseen">Namespace</span>
-      <input
-        list="namespaces"
-        placeholder="all namespaces"
-        value={value}
-        autocomplete="off"
-        spellcheck={false}
-        onChange={event => set(event.currentTarget.value.trim())}
-      />
+    <section class="own" aria-label="Your namespaces">
+      <p>{own.length === 0 ? "You can't list Rollouts in all namespaces. Enter a namespace:" : "You can't list Rollouts in all namespaces. Your namespaces:"}</p>
+      {own.length > 0 && (
+        <ul>
+          {own.map(n => (
+            <li key={n} class={`tag ${unreadable.includes(n) ? 'bad' : ''}`}>
+              <a href={listAt({ ns: n })}>{n}</a>
+              {unreadable.includes(n) && ' (no access)'}
+              <button type="button" class="bare" aria-label={`Forget namespace ${n}`} onClick={() => remove(n)}>
+                ×
+              </button>
+            </li>
+          ))}
+        </ul>
+      )}
+      <Namespace label="Namespace" hint={own.length === 0 ? 'namespace' : 'add a namespace'} value="" set={n => n && add(n)} />
+    </section>
+  );
+}
+
+interface Entry {
+  label: string;
+  hint: string;
+  value: string;
+  set: (namespace: string) => void;
+}
+
+// Namespace is an input whose text is the user's until it is submitted: the list may be drawn at any time.
+function Namespace({ label, hint, value, set }: Entry): JSX.Element {
+  const [text, type] = useState(value);
+  useEffect(() => type(value), [value]);
+  const submit = () => {
+    if (text.trim() === value) return;
+    set(text.trim());
+    if (value === '') type('');
+  };
+  return (
+    <form
+      class="namespace"
+      onSubmit={event => {
+        event.preventDefault();
+        submit();
+      }}
+    >
+      <label>
+        <span class="unseen">{label}</span>
+        <input
+          list="namespaces"
+          placeholder={hint}
+          value={text}
+          autocomplete="off"
+          spellcheck={false}
+          onInput={event => type(event.currentTarget.value)}
+          onChange={submit}
+        />
+      </label>
       <datalist id="namespaces">
         {remembered().map(n => (
           <option key={n} value={n} />
         ))}
       </datalist>
-    </label>
+    </form>
   );
 }
 
-// Window draws the rows that are seen, and some around them.
+// Window draws the rows on the screen, and some around them.
 function Window({ rows, lines }: { rows: Rows; lines: Line[] }): JSX.Element {
   const list = useRef<HTMLUListElement>(null);
   const [at, setAt] = useState({ top: 0, height: 72, screen: innerHeight });
@@ -181,13 +266,24 @@ function Window({ rows, lines }: { rows: Rows; lines: Line[] }): JSX.Element {
   const first = Math.max(0, Math.floor(at.top / at.height) - 5);
   const last = Math.min(lines.length, first + Math.ceil(at.screen / at.height) + 10);
   const seen = lines.slice(first, last);
-  useEffect(() =>
-    seen.forEach(line => {
-      if (mark(line.cells['STATUS'])[1] !== 'good') rows.explain(line);
-    }),
-  );
+  useEffect(() => seen.forEach(line => rows.explain(line)));
   return (
     <>
+      {lines.length > 0 && (
+        <div class="heads" aria-hidden="true">
+          <span />
+          <span>Rollout</span>
+          <div class="measures">
+            {measured.map(([name, title]) => (
+              <div key={name} class={name.toLowerCase()}>
+                {title}
+              </div>
+            ))}
+            <div class="since">Since</div>
+          </div>
+          <span />
+        </div>
+      )}
       <ul class="rows" ref={list} style={{ height: `${lines.length * at.height}px` }} aria-label="Rollouts">
         {seen.map((line, i) => (
           <li
@@ -195,7 +291,7 @@ function Window({ rows, lines }: { rows: Rows; lines: Line[] }): JSX.Element {
             data-at={first + i}
             aria-setsize={lines.length}
             aria-posinset={first + i + 1}
-            class={first + i === selected ? 'selected' : ''}
+            class={`edge-${mark(stateOf(line))[1]} ${first + i === selected ? 'selected' : ''}`}
             style={{ transform: `translateY(${(first + i) * at.height}px)` }}
           >
             <RowOf line={line} now={now} act={action => act({ line, action })} />
@@ -215,46 +311,79 @@ function Window({ rows, lines }: { rows: Rows; lines: Line[] }): JSX.Element {
   );
 }
 
-// The columns that the server's table has for wide screens, beside what is said in words.
-const measured = ['STEP', 'NEW', 'TRAFFIC', 'BY'];
+// measured are the columns of the server's table that a row shows, with their headings.
+const measured = [
+  ['STEP', 'Step'],
+  ['NEW', 'New pods'],
+  ['TRAFFIC', 'Traffic'],
+  ['BY', 'By'],
+] as const;
+
+// textOf returns what a row says: the cause of a problem, or else what the release waits for.
+function textOf({ why, cells }: Line, now: number): { text: string; fix: string } {
+  const cause = leadingCause(why);
+  if (cause) return { text: sentence(plainly(cause.message, now)), fix: cause.advice ?? '' };
+  const waits = cells['WAITING-FOR'] === 'nothing' ? '' : cells['WAITING-FOR'];
+  return { text: why ? plainly(why.summary, now) : (waits ?? cells['MESSAGE'] ?? ''), fix: '' };
+}
 
 function RowOf({ line, now, act }: { line: Line; now: number; act: (action: Action) => void }): JSX.Element {
   const { cells, why, meta } = line;
   const [from, next] = change(why?.release ?? {});
-  const action = why?.state === 'Waiting' ? offered(why.actions) : undefined;
-  const text = (why && plainly(why.summary, now)) ?? cells['WAITING-FOR'] ?? cells['MESSAGE'] ?? '';
+  const state = stateOf(line);
+  const action = offered(why);
+  const { text, fix } = textOf(line, now);
   const since = why?.waitingFor?.since ? between(why.waitingFor.since, now) : cells['SINCE'];
   return (
     <>
-      <Mark of={why?.state ?? cells['STATUS'] ?? ''} />
+      <span class={`state ${mark(state)[1]}`}>
+        <Mark of={state} /> {stateWord(state)}
+      </span>
       <div class="what">
-        <a href={to(meta.namespace!, meta.name!)}>{meta.name}</a> <span class="dim">{meta.namespace}</span>
-        {next && (
-          <span class="images">
-            {from} → <b>{next}</b>
-          </span>
-        )}
-        <p>{text || cells['STATUS']}</p>
+        <p class="title">
+          <a href={to(meta.namespace!, meta.name!)}>{meta.name}</a> <span class="dim">{meta.namespace}</span>
+          {next ? (
+            <span class="images">
+              {from} → <b>{next}</b>
+            </span>
+          ) : (
+            line.version && <span class="images">{line.version}</span>
+          )}
+        </p>
+        <p class="cause">
+          {text}
+          {fix && (
+            <span class="advice">
+              {' '}
+              <b>Fix:</b> {sentence(fix)}
+            </span>
+          )}
+        </p>
       </div>
-      <dl>
+      <dl class="measures">
         {measured
-          .filter(name => cells[name])
-          .map(name => (
+          .filter(([name]) => cells[name])
+          .map(([name, title]) => (
             <div key={name} class={name.toLowerCase()}>
-              <dt>{name.toLowerCase()}</dt>
+              <dt class="unseen">{title}</dt>
               <dd>{cells[name]}</dd>
             </div>
           ))}
         {since && (
           <div class="since">
-            <dt>since</dt>
+            <dt class="unseen">Since</dt>
             <dd>{since}</dd>
           </div>
         )}
       </dl>
       {action ? (
-        <button type="button" class="main" onClick={() => act(action)} aria-label={`${action.title} of ${meta.name}…`}>
-          {action.title}…
+        <button
+          type="button"
+          class={isDestructive(action) ? 'danger' : 'quiet'}
+          onClick={() => act(action)}
+          aria-label={`${titleOf(action)} of ${meta.name}…`}
+        >
+          {titleOf(action)}…
         </button>
       ) : (
         <span />

@@ -7,8 +7,7 @@ import { useState } from 'preact/hooks';
 import { post, say } from './api';
 import { Note } from './icons';
 
-// Login gives a token to the program that serves the pages; it keeps it where no page can
-// read it.
+// Login sends a token to the program that serves the pages. The program stores the token where no page can read it.
 export function Login(): JSX.Element {
   const [token, set] = useState('');
   const [error, fail] = useState('');
@@ -24,14 +23,14 @@ export function Login(): JSX.Element {
   return (
     <main class="login">
       <section>
-        <h1 tabIndex={-1}>Weir</h1>
+        <h1 tabIndex={-1}>Sign in to Weir</h1>
         <form onSubmit={event => void submit(event)}>
           <label>
-            Token of your account
+            Kubernetes token
             <input type="password" autocomplete="off" required value={token} onInput={event => set(event.currentTarget.value)} />
           </label>
           <p class="dim small">
-            It is kept for eight hours, and used for what you see and do here. <code>kubectl create token NAME</code> makes one.
+            Kept for eight hours. Create one with <code>kubectl create token NAME</code>.
           </p>
           <div role="alert">{error && <Note of="Error">{error}</Note>}</div>
           <button type="submit" class="main">

@@ -5,7 +5,8 @@ import { render, type JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 
 import { signIn } from './api';
-import { Help, Tools } from './frame';
+import { useAbout } from './about';
+import { Bar, Help } from './frame';
 import { Compare } from './history';
 import { List } from './list';
 import { Login } from './login';
@@ -17,26 +18,29 @@ function App(): JSX.Element {
   const place = usePlace();
   const [helping, help] = useState(false);
   const [asked, ask] = useState(false);
+  const about = useAbout();
   useEffect(() => addEventListener(signIn, () => ask(true)), []);
   useKeys({ '?': () => help(true) });
   const [namespace, name, page, from, next] = place.parts;
   const at = place.parts.join('/');
   useEffect(() => {
-    document.title = at ? `${at} · Weir` : 'Weir';
     document.querySelector<HTMLElement>('h1')?.focus();
     scrollTo({ top: 0 });
   }, [at]);
+  useEffect(() => {
+    document.title = [at, about.cluster, 'Weir'].filter(Boolean).join(' · ');
+  }, [at, about.cluster]);
   return (
     <>
-      <Tools help={() => help(true)} />
+      <Bar about={about} help={() => help(true)} />
       {asked ? (
         <Login />
       ) : page === 'compare' && from && next ? (
         <Compare namespace={namespace!} name={name!} from={from} next={next} />
       ) : name ? (
-        <ReleasePage key={at} namespace={namespace!} name={name} />
+        <ReleasePage key={at} namespace={namespace!} name={name} about={about} />
       ) : (
-        <List place={place} />
+        <List place={place} about={about} />
       )}
       {helping && <Help close={() => help(false)} />}
     </>

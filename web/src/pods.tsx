@@ -9,15 +9,15 @@ import { Spark, type Series } from './chart';
 import { Grid, Modal } from './frame';
 import { Mark, Note, mark } from './icons';
 import { useAsked } from './state';
-import { between, count, image } from './text';
-import type { Node, ReleaseRef, RolloutTree } from './wire';
+import { between, count, image, includesText } from './text';
+import type { HiddenKind, Node, ReleaseRef, RolloutTree } from './wire';
 
-// How many pods a revision shows as squares.
+// squares is how many pods a revision shows as squares.
 const squares = 120;
 
 const inOrder = ['update', 'stable', 'other'];
 
-function revisionsOf(tree: RolloutTree): Node[] {
+export function revisionsOf(tree: RolloutTree): Node[] {
   return (tree.nodes ?? []).filter(n => n.role === 'revision').sort((a, b) => inOrder.indexOf(a.revision ?? 'other') - inOrder.indexOf(b.revision ?? 'other'));
 }
 
@@ -30,16 +30,13 @@ export function readyOf(tree: RolloutTree): [number | undefined, number | undefi
   return [of('update'), of('stable')];
 }
 
-type Drawn = { release: ReleaseRef | undefined; now: number };
+// said are texts that the page shows already.
+type Drawn = { release: ReleaseRef | undefined; said: string[]; now: number };
 
-export function Revisions({ tree, release, namespace, series, now }: Drawn & { tree: RolloutTree; namespace: string; series: Series }): JSX.Element {
+export function Revisions({ tree, release, said, namespace, series, now }: Drawn & { tree: RolloutTree; namespace: string; series: Series }): JSX.Element {
   const revisions = revisionsOf(tree);
   const [log, show] = useState('');
-  const wanted = (tree.nodes ?? []).find(n => n.role === 'workload')?.desired ?? 0;
-  const most = Math.max(1, wanted, ...revisions.map(r => Math.max(r.desired ?? 0, r.pods ?? 0)));
-  const hidden = (tree.hidden ?? []).map(
-    h => `${h.count ? `${h.count} ` : ''}${h.kind}${h.permission ? ` (it takes the right to ${h.permission})` : ''}${h.message ? `: ${h.message}` : ''}`,
-  );
+  const hidden = (tree.hidden ?? []).map(hiddenText);
   return (
     <section aria-labelledby="pods">
       <h2 id="pods">Pods</h2>
@@ -48,26 +45,31 @@ export function Revisions({ tree, release, namespace, series, now }: Drawn & { t
           key={r.id}
           revision={r}
           pods={(tree.nodes ?? []).filter(n => n.parent === r.id && (n.role === 'pod' || n.role === 'pods'))}
-          most={most}
           release={release}
+          said={said}
           spark={<Spark series={series} value={r.revision === 'update' ? 0 : 1} now={now} tone={r.revision ?? 'other'} />}
           now={now}
           logs={show}
         />
       ))}
-      {hidden.length > 0 && <p class="dim small">Not shown: {hidden.join('; ')}</p>}
+      {hidden.length > 0 && <p class="dim small">Hidden: {hidden.join('; ')}</p>}
       {log && <Log namespace={namespace} pod={log} close={() => show('')} />}
     </section>
   );
 }
 
-type Version = Drawn & { revision: Node; pods: Node[]; most: number; spark: JSX.Element; logs: (pod: string) => void };
+// hiddenText says what is missing in the tree, and the permission that shows it.
+function hiddenText({ count: n, kind, permission, message }: HiddenKind): string {
+  return `${n ? `${n} ` : ''}${kind}${permission ? ` (you need permission to ${permission})` : ''}${message ? `: ${message}` : ''}`;
+}
 
-function Revision({ revision: r, pods, most, release, spark, now, logs }: Version): JSX.Element {
+type Version = Drawn & { revision: Node; pods: Node[]; spark: JSX.Element; logs: (pod: string) => void };
+
+function Revision({ revision: r, pods, release, said, spark, now, logs }: Version): JSX.Element {
   const [open, toggle] = useState(false);
   const kind = r.revision ?? 'other';
-  const has = r.pods ?? r.ready ?? 0;
   const all = pods.reduce((sum, p) => sum + (p.pods ?? 1), 0);
+  const more = troubles(pods).filter(([message]) => !includesText(said, message));
   const title = (r.images ?? []).map(image).join(', ') || (kind === 'update' ? release?.revision : release?.stable) || r.name;
   return (
     <div class={`revision ${kind}`}>
@@ -76,12 +78,8 @@ function Revision({ revision: r, pods, most, release, spark, now, logs }: Versio
         <span class="ready">
           {r.ready ?? '?'}/{r.desired ?? r.pods ?? '?'} ready
         </span>
-        {r.traffic !== undefined && <span class="share">{r.traffic} % of requests</span>}
         {spark}
         <span class="dim name">{r.name}</span>
-      </div>
-      <div class="bar" style={{ '--part': String(has / most), '--traffic': String((r.traffic ?? 0) / 100) }} aria-hidden="true">
-        <i />
       </div>
       {pods.length > 0 && (
         <div class="squares" aria-hidden="true">
@@ -97,12 +95,12 @@ function Revision({ revision: r, pods, most, release, spark, now, logs }: Versio
           {pods.length > squares && <span class="dim">+{pods.length - squares}</span>}
         </div>
       )}
-      {r.message && (
+      {r.message && !includesText(said, r.message) && !more.some(([message]) => includesText([r.message!], message)) && (
         <p class="small">
           <Mark of={r.health} /> {r.message}
         </p>
       )}
-      {troubles(pods).map(([message, n]) => (
+      {more.map(([message, n]) => (
         <Note key={message} of="Degraded">
           {count(n, 'pod')}: {message}
         </Note>
@@ -139,7 +137,7 @@ function Revision({ revision: r, pods, most, release, spark, now, logs }: Versio
   );
 }
 
-// troubles are what keeps pods from being ready, most of them first.
+// troubles returns why pods are not ready, with the number of pods, the most frequent reason first.
 function troubles(pods: Node[]): [string, number][] {
   const found = new Map<string, number>();
   for (const p of pods) {
@@ -149,7 +147,7 @@ function troubles(pods: Node[]): [string, number][] {
 }
 
 function Log({ namespace, pod, close }: { namespace: string; pod: string; close: () => void }): JSX.Element {
-  const [text, set] = useState('Reading…');
+  const [text, set] = useState('Loading…');
   useAsked(
     async signal => {
       const path = `namespaces/${encodeURIComponent(namespace)}/pods/${encodeURIComponent(pod)}/log`;
@@ -166,31 +164,37 @@ function Log({ namespace, pod, close }: { namespace: string; pod: string; close:
   );
 }
 
-// Network is what sends requests to the pods, and what else takes part.
+// Network lists the workload and what sends requests to its pods. The list is closed while all is well.
 export function Network({ tree }: { tree: RolloutTree }): JSX.Element | null {
   const shown = (tree.nodes ?? []).filter(n => !['rollout', 'batchRelease', 'revision', 'pod', 'pods'].includes(n.role));
   if (shown.length === 0) return null;
+  const wrong = shown.filter(n => ['bad', 'wait'].includes(mark(n.health)[1]));
   return (
     <section aria-labelledby="parts">
-      <h2 id="parts">Workload and network</h2>
-      <ul class="parts">
-        {shown.map(n => (
-          <li key={n.id}>
-            <Mark of={n.health} />{' '}
-            <b>
-              {n.kind.toLowerCase()}/{n.name}
-            </b>
-            {n.revision && <span class="tag">{n.revision === 'update' ? 'new' : n.revision}</span>}
-            {n.traffic !== undefined && <span class="share">{n.traffic} %</span>}
-            {n.desired !== undefined && (
-              <span>
-                {n.ready ?? 0}/{n.desired} ready
-              </span>
-            )}
-            <span class="dim">{n.message ?? (n.health === 'Healthy' ? '' : n.health)}</span>
-          </li>
-        ))}
-      </ul>
+      <details key={wrong.length > 0 ? 'wrong' : 'well'} open={wrong.length > 0}>
+        <summary>
+          <h2 id="parts">Workload and network</h2>{' '}
+          <span class="dim">{wrong.length > 0 ? `${count(wrong.length, 'problem')} in ${count(shown.length, 'object')}` : `${count(shown.length, 'object')}, no problems`}</span>
+        </summary>
+        <ul class="parts">
+          {shown.map(n => (
+            <li key={n.id}>
+              <Mark of={n.health} />{' '}
+              <b>
+                {n.kind} {n.name}
+              </b>
+              {n.revision && <span class="tag">{n.revision === 'update' ? 'new' : n.revision}</span>}
+              {n.traffic !== undefined && <span class="share">{n.traffic}%</span>}
+              {n.desired !== undefined && (
+                <span>
+                  {n.ready ?? 0}/{n.desired} ready
+                </span>
+              )}
+              <span class="dim">{n.message ?? (n.health === 'Healthy' ? '' : n.health)}</span>
+            </li>
+          ))}
+        </ul>
+      </details>
     </section>
   );
 }

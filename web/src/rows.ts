@@ -4,11 +4,13 @@
 import { Refused, get, isAborted, rollout } from './api';
 import { events, type Followed } from './stream';
 import type { Metadata, Row, Table } from './kube';
-import type { RolloutWhy } from './wire';
+import { change, image, keepsStable } from './text';
+import { byPhase, severity, shownState, type Shown } from './severity';
+import type { PastRelease, RolloutReleases, RolloutWhy } from './wire';
 
 const page = 500;
 const accept = 'application/json;as=Table;v=v1;g=meta.k8s.io';
-// Reasons are asked for a few at a time, and for each Rollout only this often.
+// Answers about single Rollouts are requested a few at a time, and for each Rollout only this often.
 const atOnce = 4;
 const askAgain = 5_000;
 
@@ -18,9 +20,17 @@ export interface Line {
   meta: Metadata;
   cells: Record<string, string>;
   why?: RolloutWhy;
+  // version is the version that serves, of a Rollout without a release in progress.
+  version?: string;
 }
 
-// Rows are the Rollouts of a cluster or a namespace, as the server's table has them.
+// stateOf returns the state of a line, or the state that its phase suggests until the server has explained it.
+export function stateOf(line: Line): Shown {
+  return line.why ? shownState(line.why, line.cells['STATUS']) : byPhase(line.cells['STATUS']);
+}
+
+// Rows are the Rollouts of a cluster, of one namespace or of several, in the server's table. Several namespaces are
+// polled, because a tab has only one stream.
 export class Rows implements Followed {
   readonly lines = new Map<string, Line>();
   total = 0;
@@ -32,9 +42,12 @@ export class Rows implements Followed {
   private asking = 0;
   private readonly ends = new AbortController();
   private sorted: Line[] | undefined;
+  // unreadable are the namespaces whose Rollouts the user may not list.
+  unreadable: string[] = [];
 
   constructor(
-    private readonly namespace: string,
+    // An empty list means all namespaces.
+    private readonly namespaces: string[],
     private readonly selector: string,
     private readonly changed: () => void,
   ) {}
@@ -43,13 +56,9 @@ export class Rows implements Followed {
     this.ends.abort();
   }
 
-  // all are in the order of their names.
+  // all are the lines in the order of their severity, and then of their names.
   get all(): Line[] {
-    return (this.sorted ??= [...this.lines.values()].sort((a, b) => (a.key < b.key ? -1 : 1)));
-  }
-
-  private get path(): string {
-    return this.namespace ? `namespaces/${encodeURIComponent(this.namespace)}/rollouts` : 'rollouts';
+    return (this.sorted ??= [...this.lines.values()].sort((a, b) => severity(stateOf(a)) - severity(stateOf(b)) || (a.key < b.key ? -1 : 1)));
   }
 
   private query(more: Record<string, string>): Record<string, string> {
@@ -57,10 +66,11 @@ export class Rows implements Followed {
   }
 
   async watch(signal: AbortSignal, live: () => void): Promise<void> {
+    if (this.namespaces.length > 1) throw new Refused(405, 'Several namespaces are polled.');
     try {
       if (!this.from) await this.poll(signal);
       const query = this.query({ watch: '1', resourceVersion: this.from, allowWatchBookmarks: 'true' });
-      await events<Table>(this.path, { query, accept, signal }, live, (type, table) => this.take(type, table));
+      await events<Table>(listPath(this.namespaces[0]), { query, accept, signal }, live, (type, table) => this.take(type, table));
     } catch (err) {
       if (err instanceof Refused && err.code === 410) this.from = '';
       throw err;
@@ -69,19 +79,33 @@ export class Rows implements Followed {
 
   async poll(signal: AbortSignal): Promise<void> {
     const found = new Set<string>();
+    const unreadable: string[] = [];
+    for (const namespace of this.namespaces.length > 0 ? this.namespaces : [undefined]) {
+      try {
+        await this.read(namespace, found, signal);
+      } catch (err) {
+        if (this.namespaces.length < 2 || !(err instanceof Refused) || err.code !== 403) throw err;
+        unreadable.push(namespace!);
+      }
+    }
+    for (const key of this.lines.keys()) if (!found.has(key)) this.lines.delete(key);
+    this.total = this.lines.size;
+    this.unreadable = unreadable;
+    this.complete = true;
+    this.draw();
+  }
+
+  // read reads the Rollouts of one namespace, or of all, page by page.
+  private async read(namespace: string | undefined, found: Set<string>, signal: AbortSignal): Promise<void> {
     let next = '';
     do {
-      const table: Table = await get(this.path, { query: this.query({ limit: String(page), ...(next && { continue: next }) }), accept, signal });
+      const table: Table = await get(listPath(namespace), { query: this.query({ limit: String(page), ...(next && { continue: next }) }), accept, signal });
       for (const row of table.rows ?? []) found.add(this.keep(table, row).key);
       next = table.metadata?.continue ?? '';
       this.total = found.size + (table.metadata?.remainingItemCount ?? 0);
       this.from = table.metadata?.resourceVersion ?? '';
       this.draw();
     } while (next);
-    for (const key of this.lines.keys()) if (!found.has(key)) this.lines.delete(key);
-    this.total = this.lines.size;
-    this.complete = true;
-    this.draw();
   }
 
   private take(type: string, table: Table): void {
@@ -108,11 +132,12 @@ export class Rows implements Followed {
     });
     const before = this.lines.get(line.key);
     if (before?.why) line.why = before.why;
+    if (before?.version) line.version = before.version;
     this.lines.set(line.key, line);
     return line;
   }
 
-  // explain asks why a Rollout waits, unless that was asked for this version of it.
+  // explain requests the reasons for the state of a Rollout, unless they were requested for this version of it.
   explain(line: Line): void {
     const before = this.asked.get(line.key);
     const version = line.meta.resourceVersion ?? '';
@@ -126,19 +151,41 @@ export class Rows implements Followed {
     if (this.asking >= atOnce) return;
     this.asking++;
     for (let line = this.queue.shift(); line && !this.ends.signal.aborted; line = this.queue.shift()) {
-      const { namespace = '', name = '' } = line.meta;
       try {
-        const why = await get<RolloutWhy>(`${rollout(namespace, name)}/why`, { signal: this.ends.signal });
-        const now = this.lines.get(line.key);
-        if (now) now.why = why;
-        this.changed();
+        await this.ask(line);
       } catch (err) {
         if (isAborted(err)) break;
-        // The row of the table says enough.
+        // The row then shows the cells of the table.
       }
     }
     this.asking--;
   }
+
+  private async ask({ key, meta: { namespace = '', name = '' } }: Line): Promise<void> {
+    const path = rollout(namespace, name);
+    const { signal } = this.ends;
+    const why = await get<RolloutWhy>(`${path}/why`, { signal });
+    const now = this.lines.get(key);
+    if (!now) return;
+    now.why = why;
+    this.draw();
+    if (why.release) return;
+    const { releases } = await get<RolloutReleases>(`${path}/history`, { signal });
+    now.version = servingVersion(releases ?? []);
+    this.changed();
+  }
+}
+
+// servingVersion returns the version that serves after the latest release.
+function servingVersion(releases: PastRelease[]): string {
+  const [latest] = releases;
+  if (!latest) return '';
+  const [from, to] = change(latest);
+  return image(keepsStable(latest) ? from : to);
+}
+
+function listPath(namespace?: string): string {
+  return namespace ? `namespaces/${encodeURIComponent(namespace)}/rollouts` : 'rollouts';
 }
 
 function keyOf(meta: Metadata): string {

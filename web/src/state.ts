@@ -5,7 +5,7 @@ import { useEffect, useReducer, useState } from 'preact/hooks';
 
 import { isAborted, say } from './api';
 
-// Where the page is: #/?…, #/NAMESPACE/NAME, #/NAMESPACE/NAME/compare/11/12.
+// Place is the address of a page: #/?…, #/NAMESPACE/NAME, #/NAMESPACE/NAME/compare/11/12.
 export interface Place {
   parts: string[];
   query: URLSearchParams;
@@ -43,11 +43,10 @@ export function listAt(query: Record<string, string>): string {
   return kept.size > 0 ? `#/?${kept}` : '#/';
 }
 
-// page is what differs in a page of another program: it has keys and places of its own, and
-// may keep its document from what it runs.
+// page describes a page of another program. Such a page has its own keys and addresses, and may hide its document.
 export const page = { within: false, announcer: null as HTMLElement | null, document };
 
-// useNow is the time, again each few seconds: all ages on a page move together.
+// useNow returns the time and updates it, so that all ages on a page change together.
 export function useNow(every = 1000): number {
   const [now, set] = useState(Date.now);
   useEffect(() => {
@@ -59,7 +58,7 @@ export function useNow(every = 1000): number {
   return now;
 }
 
-// useDraw draws again, once per frame however often it is called.
+// useDraw draws again, at most once in 50 milliseconds.
 export function useDraw(): () => void {
   const [, draw] = useReducer((n: number) => n + 1, 0);
   const [throttled] = useState(() => {
@@ -76,7 +75,7 @@ export function useDraw(): () => void {
   return throttled;
 }
 
-// useAsked asks a server again as something changes, and no longer for what was before.
+// useAsked sends a request again when a dependency changes, and cancels the request before.
 export function useAsked(ask: (signal: AbortSignal) => Promise<void>, fail: (why: string) => void, on: unknown[]): void {
   useEffect(() => {
     const asked = new AbortController();
@@ -87,7 +86,7 @@ export function useAsked(ask: (signal: AbortSignal) => Promise<void>, fail: (why
   }, on);
 }
 
-// What a browser may refuse to keep.
+// kept reads and writes settings of this browser, which may refuse to store them.
 export const kept = {
   get(key: string): string {
     try {
@@ -100,7 +99,7 @@ export const kept = {
     try {
       localStorage.setItem(`weir-${key}`, value);
     } catch {
-      /* it is for this page only then */
+      /* The setting then lasts as long as the page. */
     }
   },
 };
@@ -116,7 +115,7 @@ export function useTheme(): [Theme, (theme: Theme) => void] {
   return [theme, set];
 }
 
-// announce has a screen reader say something, once.
+// announce makes a screen reader read a text, once.
 export function announce(text: string): void {
   const region = page.announcer ?? document.getElementById('announcer');
   if (region && region.textContent !== text) region.textContent = text;
@@ -124,10 +123,12 @@ export function announce(text: string): void {
 
 export type Keys = Record<string, () => void>;
 
+// actionKeys are the keys of the actions of the page, for the help.
+export const actionKeys = new Map<string, string>();
+
 export const keysOn = () => !page.within && kept.get('keys') !== 'off';
 
-// useKeys binds single keys while nothing is typed, no dialog is open, and they are not
-// switched off.
+// useKeys binds single keys while the user types nothing, no dialog is open, and keys are on.
 export function useKeys(keys: Keys): void {
   useEffect(() => {
     const pressed = (event: KeyboardEvent) => {

@@ -10,7 +10,7 @@ import { page } from './state';
 const hiddenFor = 30_000;
 const pollEvery = 5_000;
 const longestWait = 15_000;
-// A stream that ends sooner is not opened again at once.
+// The next stream starts at least this long after the one before.
 const shortest = 2_000;
 
 export interface Live {
@@ -19,15 +19,15 @@ export interface Live {
   code?: number;
 }
 
-// What to follow: run gives one round until it ends, and polls where no watch is to be had.
+// Followed is what a page follows: by a watch, or by polling if no watch is possible.
 export interface Followed {
-  // watch resolves once the stream has ended as it should.
+  // watch resolves when the server has ended the stream.
   watch(signal: AbortSignal, live: () => void): Promise<void>;
   poll(signal: AbortSignal): Promise<void>;
   end(): void;
 }
 
-// useLive follows what a page shows, and says how that goes.
+// useLive follows what a page shows, and returns the state of the connection.
 export function useLive(what: Followed): Live {
   const [live, told] = useState<Live>({ state: 'connecting' });
   useEffect(() => {
@@ -37,8 +37,8 @@ export function useLive(what: Followed): Live {
   return live;
 }
 
-// follow keeps one stream per tab: it ends it half a minute after the tab is hidden, begins
-// again when it is seen, and after failures waits longer each time. It returns what ends it.
+// follow keeps one stream per tab. It ends the stream half a minute after the tab is hidden, and starts a new one
+// when the tab is visible again. After each failure it waits longer. It returns a function that ends the stream.
 function follow(what: Followed, told: (live: Live) => void): () => void {
   let round = new AbortController();
   let wake = () => {};
@@ -121,18 +121,18 @@ function follow(what: Followed, told: (live: Live) => void): () => void {
   };
 }
 
-// after says how to go on after a failure.
+// after returns how to continue after a failure.
 function after(err: unknown, polls: boolean): { polls: boolean; again?: boolean; live?: Live } {
   if (isAborted(err) && navigator.onLine) return { polls };
-  if (!(err instanceof Refused)) return { polls, live: { state: 'offline', error: isAborted(err) ? 'There is no network.' : say(err) } };
-  // What was watched is too old, or there is no stream to be had: reading may still be possible.
+  if (!(err instanceof Refused)) return { polls, live: { state: 'offline', error: isAborted(err) ? 'Connection lost.' : say(err) } };
+  // The version of the watch is too old, or no watch is possible. Reading may still be possible.
   if (err.code === 410) return { polls, again: true };
   if (!polls && [403, 404, 405, 429].includes(err.code)) return { polls: true, again: true };
   const busy = err.code >= 500 || err.code === 429;
   return { polls, live: { state: busy ? 'offline' : 'refused', error: err.message, code: err.code } };
 }
 
-// events reads a watch, and ends as its server ends it.
+// events reads a watch until the server ends it.
 export async function events<T>(
   path: string,
   asked: { query?: Record<string, string>; accept?: string; signal: AbortSignal },

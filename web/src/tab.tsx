@@ -7,8 +7,8 @@ import { ask, get, server } from './api';
 import { ReleasePage } from './release';
 import { page } from './state';
 
-// What Argo CD and Headlamp have for their extensions: React, a place in the page of a
-// resource, and Headlamp its way to clusters.
+// Host is what Argo CD and Headlamp offer to their extensions: React and a place in the page of a resource. Headlamp
+// also sends requests to its clusters.
 interface Host {
   createElement(type: unknown, props: object): unknown;
   useEffect(effect: () => () => void, on: unknown[]): void;
@@ -30,7 +30,7 @@ declare const pluginLib: {
   registerDetailsViewSection(section: (shown: Detailed) => unknown): void;
 };
 
-// A Place is where a release is shown. Another key has it shown anew.
+// A Place is where a release is shown. It is drawn again when its key changes.
 interface Place {
   key: string;
   dark(at: HTMLElement): boolean;
@@ -38,7 +38,7 @@ interface Place {
   find(signal: AbortSignal): Promise<Named | undefined>;
 }
 
-// registerTab has another program show releases in its pages, and reports whether there is one.
+// registerTab registers the page with the program that has loaded it, and reports whether there is such a program.
 export function registerTab(): boolean {
   if (typeof extensionsAPI !== 'undefined') {
     extensionsAPI.registerResourceExtension(shows(React, inArgo), 'rollouts.kruise.io', 'Rollout', 'Weir', { icon: 'fa-water' });
@@ -60,7 +60,7 @@ const inArgo = ({ resource, application: { metadata, spec } }: Tabbed): Place =>
   find: () => Promise.resolve(resource.metadata),
 });
 
-// In Headlamp, a workload has the page of the Rollout that names it.
+// inHeadlamp shows the page of the Rollout that names a workload.
 function inHeadlamp({ resource: { kind, cluster, metadata, jsonData } }: Detailed): Place {
   const { mode } = pluginLib.MuiMaterial.useTheme().palette;
   const group = (version = '') => version.split('/')[0];
@@ -94,10 +94,11 @@ function shows<Shown>({ useRef, useEffect, createElement }: Host, where: (shown:
   };
 }
 
-// All requests go one way, so what was shown ends as another release is shown.
+// All requests use the same address, so a page ends when another release is shown.
 let end = () => {};
 
-// show draws a release below an element, apart from the page's styles, and returns what ends it.
+// show draws a release below an element, without the styles of the page around it. It returns a function that removes
+// the release.
 function show(at: HTMLElement, { dark, reach, find }: Place): () => void {
   end();
   Object.assign(server, reach);
@@ -113,7 +114,7 @@ function show(at: HTMLElement, { dark, reach, find }: Place): () => void {
     render(
       <div id="app">
         <p class="unseen" role="status" ref={region => void (page.announcer = region)} />
-        <ReleasePage namespace={found.namespace} name={found.name} uid={found.uid} />
+        <ReleasePage namespace={found.namespace} name={found.name} uid={found.uid} about={{}} />
       </div>,
       shadow,
     );

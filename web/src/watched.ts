@@ -5,21 +5,24 @@ import { Refused, get, isAborted, rollout, say } from './api';
 import { readyOf } from './pods';
 import { seriesOf } from './chart';
 import { events, type Followed } from './stream';
-import type { AnalysisStatus, PastRelease, RolloutPlan, RolloutReleases, RolloutTree } from './wire';
+import type { AnalysisStatus, PastRelease, Rollout, RolloutPlan, RolloutReleases, RolloutTree, Step } from './wire';
 
-// What belongs to a release beside its tree is read again this long after it has changed.
+// After a change of the tree, the other answers are read again after this time.
 const settle = 300;
 const atMostEvery = 2_000;
 
-// Release is all that the page of a Rollout shows: its tree as it changes, and what is read
-// again when the Rollout has.
+// Release has everything that the page of a Rollout shows: its tree, which is watched, and the answers that are read
+// again when the Rollout changes.
 export class Release implements Followed {
   tree?: RolloutTree;
   plan?: RolloutPlan;
-  // planless says why there is no plan.
+  // planless is why there is no plan.
   planless = '';
   releases?: PastRelease[];
   analysis?: AnalysisStatus;
+  // steps are those of the stored plan, and phase is that of the Rollout.
+  steps: Step[] = [];
+  phase = '';
   private seen = '';
   private read = 0;
   private timer: number | undefined;
@@ -49,7 +52,7 @@ export class Release implements Followed {
   }
 
   private take(tree: RolloutTree): void {
-    if (this.uid && this.uid !== tree.metadata?.uid) throw new Refused(409, 'This is a Rollout of another cluster than the one that weir-dashboard serves.');
+    if (this.uid && this.uid !== tree.metadata?.uid) throw new Refused(409, 'This Rollout is in another cluster than the one that weir-dashboard serves.');
     this.tree = tree;
     const [update, stable] = readyOf(tree);
     seriesOf(`${this.namespace}/${this.name}`).add(Date.now(), [update, stable]);
@@ -68,7 +71,7 @@ export class Release implements Followed {
         set(await get<T>(`${this.path}${what}`, { signal: this.ends.signal }));
         this.changed();
       } catch (err) {
-        // What may not be read is left out; the tree says what it costs.
+        // The page leaves out what the user may not read. The tree names the permissions.
         if (what === '/plan' && !isAborted(err)) this.planless = say(err);
       }
     };
@@ -80,7 +83,10 @@ export class Release implements Followed {
       one<RolloutReleases>('/history', history => {
         this.releases = history.releases ?? [];
       }),
-      one<{ status?: { analysis?: AnalysisStatus } }>('', it => {
+      one<Rollout>('', it => {
+        const { canary, blueGreen } = it.spec?.strategy ?? {};
+        this.steps = (canary ?? blueGreen)?.steps ?? [];
+        this.phase = it.status?.phase ?? '';
         this.analysis = it.status?.analysis;
         for (const check of this.analysis?.checks ?? []) {
           const rate = (c?: { total: number; bad: number }) => (c && c.total > 0 ? (100 * c.bad) / c.total : undefined);

@@ -7,7 +7,7 @@ import type { Metadata } from './kube';
 
 export interface RolloutWhy {
   metadata?: Metadata;
-  state: string;
+  state: State;
   summary: string;
   release?: ReleaseRef;
   waitingFor?: WaitingFor;
@@ -35,15 +35,10 @@ export interface RolloutReleases {
   releases?: PastRelease[];
 }
 
-export interface AnalysisStatus {
-  revision?: string;
-  updateTemplate?: string;
-  since?: string;
-  stepSince?: string;
-  step?: number;
-  trafficSince?: string;
-  overridden?: boolean;
-  checks?: CheckStatus[];
+export interface Rollout {
+  metadata?: Metadata;
+  spec?: RolloutSpec;
+  status?: RolloutStatus;
 }
 
 export interface ReleaseRef {
@@ -54,7 +49,7 @@ export interface ReleaseRef {
 }
 
 export interface WaitingFor {
-  for?: string;
+  for?: Wait;
   what?: string;
   since?: string;
   until?: string;
@@ -74,14 +69,14 @@ export interface WorkloadSeen {
 }
 
 export interface Action {
-  verb: string;
+  verb: Verb;
   title: string;
   possible: boolean;
   allowed: boolean;
   reason?: string;
   path: string;
   body?: Record<string, unknown>;
-  needs?: string[];
+  needs?: Need[];
   overrideFrom?: number;
   missing?: string[];
   approvals?: Approvals;
@@ -93,9 +88,9 @@ export interface Node {
   apiVersion?: string;
   kind: string;
   name?: string;
-  role: string;
-  revision?: string;
-  health: string;
+  role: Role;
+  revision?: RevisionRole;
+  health: Health;
   message?: string;
   since?: string;
   images?: string[];
@@ -119,7 +114,7 @@ export interface PlanSpec {
   images?: Record<string, string>;
   replicas?: number;
   workload?: Record<string, unknown>;
-  rollout?: unknown;
+  rollout?: RolloutSpec;
   after?: AfterVerb;
 }
 
@@ -139,7 +134,7 @@ export interface PastRelease {
   rolloutID?: string;
   startTime?: string;
   endTime?: string;
-  outcome?: string;
+  outcome?: ReleaseOutcome;
   steps?: StepRecord[];
   decisions?: Decision[];
   changes?: Change[];
@@ -147,16 +142,27 @@ export interface PastRelease {
   restore?: Record<string, unknown>;
 }
 
-export interface CheckStatus {
-  name: string;
-  result: string;
-  time?: string;
-  why?: string;
-  changedAt?: string;
-  new?: RequestCount;
-  old?: RequestCount;
-  foldedTo?: string;
-  carry?: string;
+export interface RolloutSpec {
+  workloadRef: ObjectRef;
+  strategy: Strategy;
+  disabled: boolean;
+}
+
+export interface RolloutStatus {
+  observedGeneration?: number;
+  canaryStatus?: CanaryStatus;
+  blueGreenStatus?: BlueGreenStatus;
+  conditions?: Condition[];
+  phase?: Phase;
+  workloadUID?: string;
+  trafficChange?: TrafficChange;
+  message?: string;
+  currentStepIndex: number;
+  currentStepState: StepState;
+  decisions?: Decision[];
+  releases?: ReleaseRecord[];
+  network?: NetworkHold;
+  analysis?: AnalysisStatus;
 }
 
 export interface ImageChange {
@@ -179,7 +185,7 @@ export interface Approvals {
 }
 
 export interface AfterVerb {
-  verb: string;
+  verb: Verb;
   step?: number;
   full?: boolean;
   override?: boolean;
@@ -187,13 +193,14 @@ export interface AfterVerb {
 
 export interface PlannedStep {
   step: number;
-  state: string;
+  state: PlannedState;
   update: number;
   stable: number;
   waves?: Wave[];
   peak: number;
   minReady: number;
   traffic?: number;
+  match?: string;
   perPod?: string;
   then?: Then;
   usual?: string;
@@ -206,7 +213,7 @@ export interface PeakResources {
 }
 
 export interface Finding {
-  severity: string;
+  severity: Severity;
   step?: number;
   code: string;
   object?: ObjectRef;
@@ -224,7 +231,7 @@ export interface StepRecord {
 
 export interface Decision {
   id: number;
-  verb: string;
+  verb: Verb;
   user: string;
   uid?: string;
   userAgent?: string;
@@ -236,8 +243,8 @@ export interface Decision {
   updateTemplate?: string;
   reason?: string;
   requestID?: string;
-  via: string;
-  outcome?: string;
+  via: Via;
+  outcome?: Outcome;
   overrode?: string[];
   overriddenChecks?: OverriddenCheck[];
 }
@@ -248,9 +255,112 @@ export interface Change {
   to?: string;
 }
 
-export interface RequestCount {
-  total: number;
-  bad: number;
+export interface Strategy {
+  paused?: boolean;
+  canary?: CanaryStrategy;
+  blueGreen?: BlueGreenStrategy;
+}
+
+export interface CanaryStatus {
+  observedWorkloadGeneration?: number;
+  observedRolloutID?: string;
+  rolloutHash?: string;
+  stableRevision?: string;
+  stableTemplate?: string;
+  updateTemplate?: string;
+  podTemplateHash: string;
+  currentStepIndex: number;
+  nextStepIndex: number;
+  finalisingStep: FinalisingStep;
+  currentStepState: StepState;
+  message?: string;
+  lastUpdateTime?: string;
+  lastProgressTime?: string;
+  progressMark?: number;
+  fullyPromoted?: boolean;
+  paused?: boolean;
+  rollingBack?: boolean;
+  abortedRevision?: string;
+  abortedTemplate?: string;
+  canaryRevision: string;
+  canaryReplicas: number;
+  canaryReadyReplicas: number;
+}
+
+export interface BlueGreenStatus {
+  observedWorkloadGeneration?: number;
+  observedRolloutID?: string;
+  rolloutHash?: string;
+  stableRevision?: string;
+  stableTemplate?: string;
+  updateTemplate?: string;
+  podTemplateHash: string;
+  currentStepIndex: number;
+  nextStepIndex: number;
+  finalisingStep: FinalisingStep;
+  currentStepState: StepState;
+  message?: string;
+  lastUpdateTime?: string;
+  lastProgressTime?: string;
+  progressMark?: number;
+  fullyPromoted?: boolean;
+  paused?: boolean;
+  rollingBack?: boolean;
+  abortedRevision?: string;
+  abortedTemplate?: string;
+  updatedRevision: string;
+  updatedReplicas: number;
+  updatedReadyReplicas: number;
+}
+
+export interface Condition {
+  type: string;
+  status: ConditionStatus;
+  lastUpdateTime?: string;
+  lastTransitionTime?: string;
+  reason: string;
+  message: string;
+}
+
+export interface TrafficChange {
+  time: string;
+  graceSeconds: number;
+  target?: string;
+  targetTime?: string;
+}
+
+export interface ReleaseRecord {
+  number: number;
+  rolloutID?: string;
+  stableRevision?: string;
+  canaryRevision?: string;
+  stableTemplate?: string;
+  updateTemplate?: string;
+  firstDecision?: number;
+  startTime?: string;
+  endTime?: string;
+  outcome?: ReleaseOutcome;
+  kept?: boolean;
+  filed?: boolean;
+  steps?: StepRecord[];
+}
+
+export interface NetworkHold {
+  since: string;
+  pinned?: string;
+  originals?: string[];
+  made?: string[];
+}
+
+export interface AnalysisStatus {
+  revision?: string;
+  updateTemplate?: string;
+  since?: string;
+  stepSince?: string;
+  step?: number;
+  trafficSince?: string;
+  overridden?: boolean;
+  checks?: CheckStatus[];
 }
 
 export interface Wave {
@@ -260,7 +370,8 @@ export interface Wave {
 }
 
 export interface Then {
-  for: string;
+  for: StepEnd;
+  checks?: string[];
   seconds?: number;
   you?: boolean;
   approvers?: string[];
@@ -269,5 +380,219 @@ export interface Then {
 export interface OverriddenCheck {
   name: string;
   step: number;
-  result?: string;
+  result?: CheckResult;
 }
+
+export interface CanaryStrategy {
+  steps?: Step[];
+  trafficRoutings?: TrafficRoutingRef[];
+  failureThreshold?: number | string;
+  progressDeadlineSeconds?: number;
+  trafficRoutingRef?: string;
+  disableGenerateCanaryService?: boolean;
+  analysis?: Analysis;
+  patchPodTemplateMetadata?: PodTemplateMetadata;
+  enableExtraWorkloadForCanary?: boolean;
+}
+
+export interface BlueGreenStrategy {
+  steps?: Step[];
+  trafficRoutings?: TrafficRoutingRef[];
+  failureThreshold?: number | string;
+  progressDeadlineSeconds?: number;
+  trafficRoutingRef?: string;
+  disableGenerateCanaryService?: boolean;
+  analysis?: Analysis;
+}
+
+export interface CheckStatus {
+  name: string;
+  result: CheckResult;
+  time?: string;
+  why?: string;
+  changedAt?: string;
+  new?: RequestCount;
+  old?: RequestCount;
+  foldedTo?: string;
+  carry?: string;
+}
+
+export interface Step {
+  traffic?: string;
+  requestHeaderModifier?: HeaderModifier;
+  matches?: RouteMatch[];
+  replicas?: number | string;
+  pause?: Pause;
+}
+
+export interface TrafficRoutingRef {
+  service: string;
+  gracePeriodSeconds?: number;
+  ingress?: IngressRef;
+  gateway?: GatewayRef;
+  customNetworkRefs?: ObjectRef[];
+}
+
+export interface Analysis {
+  checks?: Check[];
+  risk?: string;
+  everySeconds?: number;
+  atLeastSeconds?: number;
+  afterSeconds?: number;
+  withinSeconds?: number;
+  onFail?: OnFail;
+  onInconclusive?: OnInconclusive;
+}
+
+export interface PodTemplateMetadata {
+  annotations?: Record<string, string>;
+  labels?: Record<string, string>;
+}
+
+export interface RequestCount {
+  total: number;
+  bad: number;
+}
+
+export interface HeaderModifier {
+  set?: Header[];
+  add?: Header[];
+  remove?: string[];
+}
+
+export interface RouteMatch {
+  path?: PathMatch;
+  headers?: ValueMatch[];
+  queryParams?: ValueMatch[];
+}
+
+export interface Pause {
+  duration?: number;
+}
+
+export interface IngressRef {
+  classType?: string;
+  name: string;
+}
+
+export interface GatewayRef {
+  httpRouteName?: string;
+}
+
+export interface Check {
+  name?: string;
+  steps?: number[];
+  at?: CheckPoint;
+  onFail?: OnFail;
+  onInconclusive?: OnInconclusive;
+  afterSeconds?: number;
+  gate?: boolean;
+  failAfter?: number;
+  podsHealthy?: PodsHealthy;
+  successRate?: string;
+  latency?: LatencyCheck;
+  asGoodAs?: AsGoodAs;
+  tolerance?: Tolerance;
+  query?: QueryCheck;
+  http?: HTTPCheck;
+  job?: JobCheck;
+  use?: CheckRef;
+}
+
+export interface Header {
+  name: string;
+  value: string;
+}
+
+export interface PathMatch {
+  type?: string;
+  value?: string;
+}
+
+export interface ValueMatch {
+  type?: string;
+  name: string;
+  value: string;
+}
+
+export interface LatencyCheck {
+  share: string;
+  belowMilliseconds: number;
+}
+
+export interface Tolerance {
+  ratio?: string;
+  margin?: string;
+}
+
+export interface QueryCheck {
+  source?: string;
+  bad?: string;
+  total?: string;
+  promql?: string;
+  min?: string;
+  max?: string;
+}
+
+export interface HTTPCheck {
+  service: string;
+  port?: number;
+  path?: string;
+  pass?: string;
+}
+
+export interface JobCheck {
+  cronJob: string;
+}
+
+export interface CheckRef {
+  kind: string;
+  name: string;
+  args?: Record<string, string>;
+}
+
+export type AsGoodAs = 'Stable';
+
+export type CheckPoint = 'Step' | 'BeforeTraffic';
+
+export type CheckResult = 'Running' | 'Passed' | 'Failed' | 'Inconclusive' | 'Skipped';
+
+export type ConditionStatus = 'True' | 'False' | 'Unknown';
+
+export type FinalisingStep = 'FinalisingStepRouteTrafficToStable' | 'RestoreStableService' | 'RemoveCanaryService' | 'ResumeWorkload' | 'ReleaseWorkloadControl' | 'END';
+
+export type Health = 'Healthy' | 'Progressing' | 'Waiting' | 'Suspended' | 'Degraded' | 'Missing';
+
+export type Need = 'step' | 'reason' | 'override';
+
+export type OnFail = 'Abort' | 'Wait' | 'Report';
+
+export type OnInconclusive = 'Wait' | 'Pass' | 'Abort';
+
+export type Outcome = 'applied' | 'superseded' | 'rejected';
+
+export type Phase = 'Initial' | 'Healthy' | 'Progressing' | 'Terminating' | 'Disabled' | 'Disabling' | 'Preparing' | 'Finalizing' | 'Completed';
+
+export type PlannedState = 'Done' | 'Current' | 'Next' | 'Back' | 'End';
+
+export type PodsHealthy = 'On' | 'Off';
+
+export type ReleaseOutcome = 'succeeded' | 'cancelled' | 'aborted' | 'superseded' | 'disabled' | 'deleted' | 'bypassed';
+
+export type RevisionRole = 'update' | 'stable' | 'other';
+
+export type Role = 'rollout' | 'batchRelease' | 'workload' | 'revision' | 'pod' | 'pods' | 'service' | 'router' | 'scaler' | 'budget';
+
+export type Severity = 'Error' | 'Warning' | 'Info';
+
+export type State = 'AtRest' | 'Moving' | 'Waiting' | 'Failing' | 'Stalled' | 'Paused' | 'Aborting' | 'Aborted' | 'Ending';
+
+export type StepEnd = 'nothing' | 'pods' | 'traffic' | 'approval' | 'time' | 'decision' | 'checks' | 'workload' | 'controller' | 'none';
+
+export type StepState = 'BeforeStepUpgrade' | 'StepUpgrade' | 'StepTrafficRouting' | 'StepMetricsAnalysis' | 'StepPaused' | 'StepReady' | 'Completed';
+
+export type Verb = 'promote' | 'abort' | 'rollback' | 'retry' | 'pause' | 'resume' | 'jump';
+
+export type Via = 'verb' | 'status' | 'spec' | 'annotation' | 'analysis';
+
+export type Wait = 'nothing' | 'pods' | 'traffic' | 'approval' | 'time' | 'decision' | 'checks' | 'workload' | 'controller';
