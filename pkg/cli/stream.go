@@ -140,7 +140,7 @@ func (a *app) printDecisions(name string, releases []v1beta1.PastRelease, known 
 	}
 	for _, d := range releases[0].Decisions {
 		if known >= 0 && d.ID > known {
-			text := fmt.Sprintf("%s of step %d by %s", d.Verb, d.Step, d.User)
+			text := fmt.Sprintf("%s: %s at step %d", d.User, d.Verb, d.Step)
 			if d.Reason != "" {
 				text += ": " + d.Reason
 			}
