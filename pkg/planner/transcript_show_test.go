@@ -36,7 +36,7 @@ func (t *transcript) show() {
 			t.printUnder("stalled", "waiting for %s", what)
 		}
 		for _, d := range r.Status.Decisions {
-			t.printUnder("decision", "%d %s by %s at step %d: %s%s", d.ID, d.Verb, d.User, d.Step, d.Outcome, overriddenChecks(d))
+			t.printUnder("decision", "%d %s by %s at step %d%s: %s%s", d.ID, d.Verb, d.User, d.Step, scopeOf(d), d.Outcome, overriddenChecks(d))
 		}
 	}
 	for _, b := range listOf[*rollouts.BatchRelease](t.w.store.objects) {
@@ -138,6 +138,18 @@ func listTraces(s snapshot) []string {
 	}
 	slices.Sort(found)
 	return found
+}
+
+// scopeOf describes which steps a decision concerns in addition to the current one.
+func scopeOf(d rollouts.Decision) string {
+	switch {
+	case d.Full:
+		return " and all remaining steps"
+	case d.ToStep != 0:
+		return fmt.Sprintf(" to step %d", d.ToStep)
+	default:
+		return ""
+	}
 }
 
 // overriddenChecks names the checks that a decision overrode.

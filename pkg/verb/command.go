@@ -30,6 +30,8 @@ type Command struct {
 	UserAgent string
 	// overriddenChecks are the checks that had not passed.
 	overriddenChecks []rollouts.OverriddenCheck
+	// fromStep is the step of the release before the command.
+	fromStep int32
 	// Now is the current time with fractions of seconds, which the stored time does not have.
 	Now metav1.Time
 	// Earlier has the decisions that are stored outside of the status. It is set if NeedsEarlier returns true.
@@ -100,6 +102,7 @@ func (row verbRule) apply(r *rollouts.Rollout, c Command) error {
 	if c.Override {
 		c.overriddenChecks = overriddenChecks(open)
 	}
+	c.fromStep = next.Active().CurrentStepIndex
 	if err := row.changeStatus(r, next, c); err != nil {
 		return err
 	}

@@ -57,7 +57,10 @@ func recordDecision(next *rollouts.RolloutStatus, c Command, outcome rollouts.Ou
 	d := rollouts.Decision{
 		ID: lastID(next.Decisions) + 1, Verb: c.Verb, User: c.User, UID: c.UID, UserAgent: c.UserAgent, Time: c.Now,
 		Step: p.CurrentStepIndex, Revision: p.UpdateRevision, UpdateTemplate: p.UpdateTemplate,
-		Reason: c.Options.Reason, RequestID: c.Options.RequestID, Via: c.Via, Outcome: outcome,
+		Reason: c.Options.Reason, RequestID: c.Options.RequestID, Via: c.Via, Outcome: outcome, Full: c.Full,
+	}
+	if c.Verb == rollouts.VerbJump {
+		d.Step, d.ToStep = c.fromStep, c.Step
 	}
 	if c.Override {
 		d.Overrode, d.OverriddenChecks = []string{"analysis"}, c.overriddenChecks

@@ -230,6 +230,8 @@ export interface Decision {
   userAgent?: string;
   time: string;
   step?: number;
+  toStep?: number;
+  full?: boolean;
   revision?: string;
   updateTemplate?: string;
   reason?: string;

@@ -184,8 +184,13 @@ type Decision struct {
 	UID       string
 	UserAgent string
 	Time      metav1.Time
-	// Step that the decision was about, 1-based.
+	// Step that the decision was about, 1-based: the step of the release when the user decided. An earlier
+	// version of Weir recorded the target of a jump here, without ToStep.
 	Step int32
+	// ToStep is the target of a jump, 1-based.
+	ToStep int32
+	// Full is true if a promotion also approved all remaining steps.
+	Full bool
 	// Revision that was being released, and the digest of its template.
 	Revision       string
 	UpdateTemplate string

@@ -140,6 +140,12 @@ func (d *Decision) Size() int {
 	} {
 		size += encodedSize(text)
 	}
+	if d.ToStep != 0 {
+		size += len(`,"toStep":100`)
+	}
+	if d.Full {
+		size += len(`,"full":true`)
+	}
 	for _, c := range d.OverriddenChecks {
 		size += overriddenFrame + len(c.Name) + len(c.Result)
 	}

@@ -70,14 +70,16 @@ func TestDecisionSize(t *testing.T) {
 		{ID: 1, Verb: "promote", User: "alice", Via: "verb", Time: metav1.NewTime(time.Unix(1e9, 0))},
 		{ID: 123456, Verb: "pause", User: strings.Repeat("u", 256), UID: "3f4c", Reason: strings.Repeat(`<"\`, 300), Via: "status", Step: 12, Revision: "5f8c", Time: metav1.NewTime(time.Unix(1e9, 0))},
 		{ID: 7, Verb: "abort", User: "bob", Reason: strings.Repeat("\U0001f600", 1024), RequestID: "ci-7", UserAgent: "kubectl", Outcome: "superseded", Time: metav1.NewTime(time.Unix(1e9, 0))},
+		{ID: 123456, Verb: "jump", User: "bob", UID: "3f4c", UserAgent: "kubectl", Time: metav1.NewTime(time.Unix(1e9, 0)), Step: 499, ToStep: 500, Revision: "5f8c", UpdateTemplate: "d", Reason: "r", RequestID: "1", Via: "annotation", Outcome: "superseded"},
+		{ID: 123456, Verb: "promote", User: "bob", UID: "3f4c", UserAgent: "kubectl", Time: metav1.NewTime(time.Unix(1e9, 0)), Step: 499, Full: true, Revision: "5f8c", UpdateTemplate: "d", Reason: "r", RequestID: "1", Via: "annotation", Outcome: "superseded"},
 	} {
 		encoded, err := json.Marshal(d)
 		if err != nil {
 			t.Fatal(err)
 		}
 		hub := rollouts.Decision{
-			ID: d.ID, Verb: rollouts.Verb(d.Verb), User: d.User, UID: d.UID, UserAgent: d.UserAgent, Time: d.Time, Step: d.Step,
-			Revision: d.Revision, Reason: d.Reason, RequestID: d.RequestID, Via: rollouts.Via(d.Via), Outcome: rollouts.Outcome(d.Outcome),
+			ID: d.ID, Verb: rollouts.Verb(d.Verb), User: d.User, UID: d.UID, UserAgent: d.UserAgent, Time: d.Time, Step: d.Step, ToStep: d.ToStep, Full: d.Full,
+			Revision: d.Revision, UpdateTemplate: d.UpdateTemplate, Reason: d.Reason, RequestID: d.RequestID, Via: rollouts.Via(d.Via), Outcome: rollouts.Outcome(d.Outcome),
 		}
 		if got, most := hub.Size()-len(encoded), 128; got < 0 || got > most {
 			t.Errorf("decision %d: %d bytes more than its %d, want 0 to %d", d.ID, got, len(encoded), most)

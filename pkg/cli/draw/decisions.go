@@ -14,8 +14,6 @@ import (
 // Decided is a decision with its release.
 type Decided struct {
 	v1beta1.Decision
-	ToStep    int32  `json:"toStep"`
-	Full      bool   `json:"full"`
 	Namespace string `json:"-"`
 	Rollout   string `json:"-"`
 	Release   int64  `json:"-"`

@@ -44,12 +44,20 @@ func (s Screen) History(h *v1beta1.RolloutReleases) string {
 			d := &h.Releases[i].Decisions[j]
 			about := s.formatDecision(d)
 			if d.Step > 0 {
-				about += s.Paint(dim, fmt.Sprintf(" (step %d)", d.Step))
+				about += s.Paint(dim, formatPlace(d))
 			}
 			b.WriteString("         " + s.Wrap(about+s.formatOverride(d), "           ") + "\n")
 		}
 	}
 	return b.String() + s.Paint(dim, "Times: "+s.TimeZone()) + "\n"
+}
+
+// formatPlace names the step of the release when a user decided.
+func formatPlace(d *v1beta1.Decision) string {
+	if d.ToStep != 0 {
+		return fmt.Sprintf(" (from step %d)", d.Step)
+	}
+	return fmt.Sprintf(" (step %d)", d.Step)
 }
 
 // outcomeColours maps outcomes to colours. The name of the outcome is drawn as well.

@@ -117,11 +117,23 @@ func (p *Picture) formatDecisionOrEnd(s Screen, step *v1beta1.PlannedStep) (form
 
 // formatDecision describes a decision: time, user, verb and reason.
 func (s Screen) formatDecision(d *v1beta1.Decision) string {
-	text := fmt.Sprintf("%s %s %s", s.formatTime(d.Time), d.User, d.Verb)
+	text := fmt.Sprintf("%s %s %s", s.formatTime(d.Time), d.User, formatVerb(d))
 	if d.Reason != "" {
 		text += ": " + d.Reason
 	}
 	return text
+}
+
+// formatVerb describes what a decision did, as far as its verb does not say it.
+func formatVerb(d *v1beta1.Decision) string {
+	switch {
+	case d.Full:
+		return "approved all remaining steps"
+	case d.ToStep != 0:
+		return fmt.Sprintf("jumped to step %d", d.ToStep)
+	default:
+		return string(d.Verb)
+	}
 }
 
 // formatOverride names the checks that a decision overrode, with their results.

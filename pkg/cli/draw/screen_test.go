@@ -103,12 +103,12 @@ func decisions() []Decided {
 	at := metav1.NewTime(now.Add(-time.Hour))
 	return []Decided{
 		{
-			Namespace: "shop", Rollout: "web", Release: 12, Version: "registry.example.com/shop/web:v8", Full: true,
-			Decision: v1beta1.Decision{Verb: "promote", User: "alice", Time: at, Step: 1, Reason: "hotfix, all at once", Outcome: "applied"},
+			Namespace: "shop", Rollout: "web", Release: 12, Version: "registry.example.com/shop/web:v8",
+			Decision: v1beta1.Decision{Verb: "promote", Full: true, User: "alice", Time: at, Step: 1, Reason: "hotfix, all at once", Outcome: "applied"},
 		},
 		{
-			Namespace: "pay", Rollout: "ledger", Release: 3, Version: "77aa", ToStep: 3,
-			Decision: v1beta1.Decision{Verb: "jump", User: "bob", Time: at, Step: 1, Reason: "known issue, see the incident of last night", Overrode: []string{"analysis"}},
+			Namespace: "pay", Rollout: "ledger", Release: 3, Version: "77aa",
+			Decision: v1beta1.Decision{Verb: "jump", ToStep: 3, User: "bob", Time: at, Step: 1, Reason: "known issue, see the incident of last night", Overrode: []string{"analysis"}},
 		},
 	}
 }

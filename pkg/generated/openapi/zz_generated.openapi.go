@@ -738,9 +738,23 @@ func schema_pkg_apis_rollouts_v1alpha1_Decision(ref common.ReferenceCallback) co
 					},
 					"step": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Step that the decision was about, counted from 1.",
+							Description: "Step that the decision was about, counted from 1. For a jump, this is the step that the release was at.",
 							Type:        []string{"integer"},
 							Format:      "int32",
+						},
+					},
+					"toStep": {
+						SchemaProps: spec.SchemaProps{
+							Description: "ToStep is the target of a jump, counted from 1.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"full": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Full is true if the promotion approved all remaining steps, too.",
+							Type:        []string{"boolean"},
+							Format:      "",
 						},
 					},
 					"revision": {
@@ -5360,9 +5374,23 @@ func schema_pkg_apis_rollouts_v1beta1_Decision(ref common.ReferenceCallback) com
 					},
 					"step": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Step that the decision was about, counted from 1.",
+							Description: "Step that the decision was about, counted from 1. For a jump, this is the step that the release was at.",
 							Type:        []string{"integer"},
 							Format:      "int32",
+						},
+					},
+					"toStep": {
+						SchemaProps: spec.SchemaProps{
+							Description: "ToStep is the target of a jump, counted from 1.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"full": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Full is true if the promotion approved all remaining steps, too.",
+							Type:        []string{"boolean"},
+							Format:      "",
 						},
 					},
 					"revision": {

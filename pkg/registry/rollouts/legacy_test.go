@@ -48,7 +48,7 @@ func TestJumpByStatus(t *testing.T) {
 				patch(t, alice, one(version, ns, "web")+"/status", body).must(t, http.StatusOK)
 				want.Canary.CurrentStepIndex, want.Canary.NextStepIndex, want.Canary.State = 3, -1, v1beta1.BeforeStepUpgrade
 				want.CurrentStepIndex, want.CurrentStepState = 3, v1beta1.BeforeStepUpgrade
-				want.Decisions = []v1beta1.Decision{{ID: 1, Verb: "jump", User: alice, Step: 3, Revision: "v2", Via: "status"}}
+				want.Decisions = []v1beta1.Decision{{ID: 1, Verb: "jump", User: alice, Step: 1, ToStep: 3, Revision: "v2", Via: "status"}}
 				got := get(t, ns, "web").Status
 				got.Decisions = decisions(t, ns)
 				if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(v1beta1.Progress{}, "LastUpdateTime")); diff != "" {

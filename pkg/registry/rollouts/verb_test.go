@@ -306,10 +306,14 @@ func TestVerbsOneAfterAnother(t *testing.T) {
 			}
 			var got []string
 			for _, d := range decisions(t, ns) {
-				got = append(got, fmt.Sprintf("%d %s at %d: %s", d.ID, d.Verb, d.Step, d.Outcome))
+				place := fmt.Sprint(d.Step)
+				if d.ToStep != 0 {
+					place += fmt.Sprintf(" to %d", d.ToStep)
+				}
+				got = append(got, fmt.Sprintf("%d %s at %s: %s", d.ID, d.Verb, place, d.Outcome))
 			}
 			want := []string{
-				"1 pause at 1: applied", "2 jump at 2: superseded", "3 resume at 2: applied", "4 abort at 2: superseded",
+				"1 pause at 1: applied", "2 jump at 1 to 2: superseded", "3 resume at 2: applied", "4 abort at 2: superseded",
 				"5 rollback at 2: superseded", "6 retry at 1: superseded", "7 rollback at 1: ",
 			}
 			if diff := cmp.Diff(want, got); diff != "" {

@@ -271,9 +271,15 @@ type Decision struct {
 	UserAgent string `json:"userAgent,omitempty"`
 	// Time of the request.
 	Time metav1.Time `json:"time"`
-	// Step that the decision was about, counted from 1.
+	// Step that the decision was about, counted from 1. For a jump, this is the step that the release was at.
 	// +optional
 	Step int32 `json:"step,omitempty"`
+	// ToStep is the target of a jump, counted from 1.
+	// +optional
+	ToStep int32 `json:"toStep,omitempty"`
+	// Full is true if the promotion approved all remaining steps, too.
+	// +optional
+	Full bool `json:"full,omitempty"`
 	// Revision that was being released.
 	// +optional
 	Revision string `json:"revision,omitempty"`

@@ -163,6 +163,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.Decision
   map:
     fields:
+    - name: full
+      type:
+        scalar: boolean
     - name: id
       type:
         scalar: numeric
@@ -197,6 +200,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: time
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: toStep
+      type:
+        scalar: numeric
     - name: uid
       type:
         scalar: string
@@ -1528,6 +1534,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1beta1.Decision
   map:
     fields:
+    - name: full
+      type:
+        scalar: boolean
     - name: id
       type:
         scalar: numeric
@@ -1562,6 +1571,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: time
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: toStep
+      type:
+        scalar: numeric
     - name: uid
       type:
         scalar: string

@@ -20,6 +20,8 @@ const (
 	auditVerb     = rollouts.GroupName + "/verb"
 	auditVia      = rollouts.GroupName + "/via"
 	auditStep     = rollouts.GroupName + "/step"
+	auditToStep   = rollouts.GroupName + "/to-step"
+	auditFull     = rollouts.GroupName + "/full"
 	auditRevision = rollouts.GroupName + "/revision"
 	auditDecision = rollouts.GroupName + "/decision"
 	auditReason   = rollouts.GroupName + "/reason"
@@ -90,6 +92,12 @@ func (a *attempt) addAuditAnnotations(ctx context.Context, err error) {
 		return
 	}
 	audit.AddAuditAnnotations(ctx, auditStep, strconv.Itoa(int(a.step)), auditRevision, a.revision)
+	if a.command.Verb == rollouts.VerbJump {
+		audit.AddAuditAnnotation(ctx, auditToStep, strconv.Itoa(int(a.command.Step)))
+	}
+	if a.command.Full {
+		audit.AddAuditAnnotation(ctx, auditFull, "true")
+	}
 	if a.decision != 0 {
 		audit.AddAuditAnnotation(ctx, auditDecision, strconv.FormatInt(a.decision, 10))
 	}

@@ -27,8 +27,12 @@ type DecisionApplyConfiguration struct {
 	UserAgent *string `json:"userAgent,omitempty"`
 	// Time of the request.
 	Time *v1.Time `json:"time,omitempty"`
-	// Step that the decision was about, counted from 1.
+	// Step that the decision was about, counted from 1. For a jump, this is the step that the release was at.
 	Step *int32 `json:"step,omitempty"`
+	// ToStep is the target of a jump, counted from 1.
+	ToStep *int32 `json:"toStep,omitempty"`
+	// Full is true if the promotion approved all remaining steps, too.
+	Full *bool `json:"full,omitempty"`
 	// Revision that was being released.
 	Revision *string `json:"revision,omitempty"`
 	// UpdateTemplate is the SHA-256 digest of the template that was being released.
@@ -110,6 +114,22 @@ func (b *DecisionApplyConfiguration) WithTime(value v1.Time) *DecisionApplyConfi
 // If called multiple times, the Step field is set to the value of the last call.
 func (b *DecisionApplyConfiguration) WithStep(value int32) *DecisionApplyConfiguration {
 	b.Step = &value
+	return b
+}
+
+// WithToStep sets the ToStep field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ToStep field is set to the value of the last call.
+func (b *DecisionApplyConfiguration) WithToStep(value int32) *DecisionApplyConfiguration {
+	b.ToStep = &value
+	return b
+}
+
+// WithFull sets the Full field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Full field is set to the value of the last call.
+func (b *DecisionApplyConfiguration) WithFull(value bool) *DecisionApplyConfiguration {
+	b.Full = &value
 	return b
 }
 
