@@ -166,7 +166,7 @@ func TestRefused(t *testing.T) {
 		{[]string{"get", "web", "-o", "xml"}, 1, `output format "xml"`},
 		{[]string{"promote", "web", "-o", "xml"}, 1, `output format "xml"`},
 		{[]string{"plan", "web"}, exitPerson, "Nothing was changed."},
-		{[]string{"plan", "web", "--image", "app=web:v9"}, exitPerson, "raise it, or set maxSurge 1"},
+		{[]string{"plan", "web", "--image", "app=web:v9"}, exitPerson, "Fix: raise the quota, or raise maxUnavailable"},
 		{[]string{"plan"}, 1, "missing NAME; usage: kubectl weir plan NAME"},
 		{[]string{"diff", "web", "9"}, 1, "there is no release 9; see kubectl weir history"},
 		{[]string{"diff", "web", "10", "12"}, 1, "the template of release 10 is not recorded any more"},

@@ -117,15 +117,15 @@ func (p *Picture) formatDecisionOrEnd(s Screen, step *v1beta1.PlannedStep) (form
 
 // formatDecision describes a decision: time, user, verb and reason.
 func (s Screen) formatDecision(d *v1beta1.Decision) string {
-	text := fmt.Sprintf("%s %s %s", s.formatTime(d.Time), d.User, formatVerb(d))
+	text := fmt.Sprintf("%s %s %s", s.formatTime(d.Time), d.User, DescribeVerb(d))
 	if d.Reason != "" {
 		text += ": " + d.Reason
 	}
 	return text
 }
 
-// formatVerb describes what a decision did, as far as its verb does not say it.
-func formatVerb(d *v1beta1.Decision) string {
+// DescribeVerb describes what a decision did, as far as its verb does not say it.
+func DescribeVerb(d *v1beta1.Decision) string {
 	switch {
 	case d.Full:
 		return "approved all remaining steps"

@@ -61,7 +61,7 @@ func (s Screen) Plan(p *v1beta1.RolloutPlan) string {
 	columns := []column{
 		{title: "STEP", keep: alwaysShown, right: true}, {title: "NEW", keep: 8, right: true}, {title: "OLD", keep: 4, right: true},
 		{title: "ORDER", keep: 6, right: true}, {title: "MAX-PODS", keep: 5, right: true}, {title: "MIN-READY", keep: 3, right: true},
-		{title: "TRAFFIC", keep: 7, right: true}, {title: "LOAD", keep: 2, right: true}, {title: "THEN", keep: alwaysShown},
+		{title: "TRAFFIC", keep: 7, right: true}, {title: "LOAD", keep: 2, right: true}, {title: "THEN", keep: alwaysShown, whole: true},
 		{title: "USUALLY", keep: 1, right: true},
 	}
 	rows := make([][]string, 0, len(p.Status.Steps))

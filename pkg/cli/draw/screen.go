@@ -120,6 +120,8 @@ type column struct {
 	keep     int
 	right    bool
 	flexible bool
+	// whole means that other columns are omitted before the texts of this one are cut.
+	whole bool
 }
 
 // alwaysShown is the value of keep for columns that are never omitted.
@@ -207,7 +209,7 @@ func minTableWidth(columns []column, use, wide []int) int {
 		switch {
 		case columns[i].flexible:
 			sum += min(wide[i], minFlexibleWidth)
-		case at == len(use)-1:
+		case at == len(use)-1 && !columns[i].whole:
 			sum += wide[i] - max(0, wide[i]-max(wide[i]/3, minFlexibleWidth))
 		default:
 			sum += wide[i]
