@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help web web-deps e2e-web screenshots demo cluster cluster-up cluster-down story test verify lint update size judge flakes e2e attack e2e-traffic e2e-metrics matrix upgrade record oracle soak fuzz mutants mutate bench microbench build dist kube clients argo traefik prometheus promql clean
+.PHONY: help web web-deps e2e-web screenshots demo cluster cluster-up cluster-down story test verify lint update size judge flakes e2e attack e2e-traffic e2e-metrics matrix upgrade record oracle soak fuzz mutants mutate bench microbench build dist site kube clients argo traefik prometheus promql clean
 
 export CGO_ENABLED = 0
 # The same for everything, or Go would compile all of it once more.
@@ -20,6 +20,7 @@ SOAK_TIME ?= 20m
 SOAK_RELEASES ?= 500
 TIMES ?= 10
 SHOTS ?= bin/screenshots
+SITE ?= bin/site
 run = $(if $(RUN),-run '^($(RUN))$$')
 short = $(if $(SHORT),-short)
 # What test and e2e run of test; attack has a target of its own.
@@ -150,6 +151,10 @@ build: ## build bin/weir-apiserver, weir-controller, weir-dashboard and kubectl-
 
 dist: ## build the archives of a release into dist: VERSION= (git describe), PLATFORMS="linux/amd64 linux/arm64", CLIENTS="darwin/arm64 …"
 	VERSION='$(VERSION)' PLATFORMS='$(PLATFORMS)' CLIENTS='$(CLIENTS)' hack/dist.sh dist
+
+site: ## build the pages of docs as a static site with search: SITE= (bin/site)
+	go run ./hack/site '$(SITE)' "$$(git describe --always --dirty)"
+	@echo 'Open $(SITE)/index.html in a browser, or copy $(SITE) to any web server.'
 
 cluster: build kube
 	hack/build.sh bin/weir-cluster '' ./hack/cluster

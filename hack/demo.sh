@@ -35,14 +35,14 @@ annotations before Weir knows them.'
 
 	title '2. Weir holds a new version'
 	say 'A developer changes the application as usual. Weir pauses the Deployment in the same write.'
-	run 'kubectl set env deployment/echoserver NODE_NAME=version2'
+	run 'kubectl set image deployment/echoserver echoserver=example.com/echoserver:v2'
 	run "kubectl get deployment echoserver -o jsonpath='paused: {.spec.paused}{\"\\n\"}'"
 	expect 'true' paused
 	wait_until 'step 1 waits' step_waits 1
-	say 'Weir has released step 1: 2 of 6 pods run the new version, and the canary Ingress sends them 20 %
+	say 'Weir has released step 1: 2 of 6 pods run v2, and the canary Ingress sends them 20 %
 of the requests.'
 	run "$show_versions"
-	expect $'version1 4 4 4\nversion2 2 2 2' pods
+	expect $'1.10.2 4 4 4\nv2 2 2 2' pods
 	run "kubectl get ingress echoserver-canary -o jsonpath='{.metadata.annotations}{\"\\n\"}'"
 	expect '20' canary_weight
 	run 'kubectl get services -l app=echoserver -o wide'
@@ -66,28 +66,28 @@ credentials.'
 	wait_until 'step 2 waits' step_waits 2
 	say 'Half of the pods run the new version. With --full, maria approves all remaining steps of this
 release.'
-	expect $'version1 3 3 3\nversion2 3 3 3' pods
+	expect $'1.10.2 3 3 3\nv2 3 3 3' pods
 	expect '50' canary_weight
 	run_as maria "kubectl weir promote rollouts-demo --full --reason 'error rate is fine'"
 	run 'kubectl weir wait rollouts-demo --for=healthy'
 	wait_until 'the Rollout is Healthy' healthy
 	run 'kubectl get rollouts,deployments'
-	expect 'version2 6 6 6' pods
+	expect 'v2 6 6 6' pods
 
 	title '5. A release is aborted'
 	say 'The next version reaches step 1, and its error rate is too high.'
-	run 'kubectl set env deployment/echoserver NODE_NAME=version3'
+	run 'kubectl set image deployment/echoserver echoserver=example.com/echoserver:v3'
 	wait_until 'step 1 waits' step_waits 1
-	expect $'version2 4 4 4\nversion3 2 2 2' pods
+	expect $'v2 4 4 4\nv3 2 2 2' pods
 	run_as maria "kubectl weir abort rollouts-demo --reason 'error rate doubled'"
 	wait_until 'the abort is complete' kubectl weir wait rollouts-demo --for=aborted
 	say 'The stable version runs all its 6 pods again. The Service selects these pods, and the canary
-Ingress is gone. Weir still holds the Deployment, so no pod of version3 is created.'
+Ingress is gone. Weir still holds the Deployment, so no pod of v3 is created.'
 	run "$show_versions"
-	expect 'version2 6 6 6' pods
+	expect 'v2 6 6 6' pods
 	run 'kubectl get services,ingresses -o wide'
 	expect '' canary_objects
-	expect 'version2' served_versions
+	expect 'v2' served_versions
 	expect 'true' paused
 	run 'kubectl weir why rollouts-demo'
 	run "$show_decisions"
@@ -95,7 +95,7 @@ Ingress is gone. Weir still holds the Deployment, so no pod of version3 is creat
 
 	title '6. The last release, and what remains of it'
 	say 'The repaired version starts again at step 1. The plan shows what the release will do.'
-	run 'kubectl set env deployment/echoserver NODE_NAME=version4'
+	run 'kubectl set image deployment/echoserver echoserver=example.com/echoserver:v4'
 	wait_until 'step 1 waits' step_waits 1
 	run 'kubectl weir plan rollouts-demo'
 	say 'maria approves each step.'
@@ -104,7 +104,7 @@ Ingress is gone. Weir still holds the Deployment, so no pod of version3 is creat
 	run_as maria 'kubectl weir promote rollouts-demo'
 	wait_until 'the Rollout is Healthy' healthy
 	run 'kubectl get rollouts,deployments'
-	expect 'version4 6 6 6' pods
+	expect 'v4 6 6 6' pods
 	run 'kubectl weir history rollouts-demo'
 	say 'One label remains on the Deployment. Admission selects Deployments by this label when they change.
 Weir removes the label when the Rollout is deleted. Everything else is as it was at the beginning.'
@@ -148,7 +148,7 @@ show_metadata="kubectl get deployment,service,ingress echoserver -o jsonpath='"
 show_metadata+='{range .items[*]}{.kind} {.metadata.labels} {.metadata.annotations}{"\n"}{end}'\'
 
 show_versions='kubectl get rs -o custom-columns=NAME:.metadata.name,PODS:.spec.replicas,'
-show_versions+='READY:.status.readyReplicas,VERSION:.spec.template.spec.containers[0].env[0].value'
+show_versions+='READY:.status.readyReplicas,IMAGE:.spec.template.spec.containers[0].image'
 
 show_decisions="kubectl get rollout rollouts-demo -o jsonpath='"
 show_decisions+='{range .status.decisions[*]}{.time} {.user}: {.verb} of step {.step} {.reason}{"\n"}{end}'\'
@@ -157,8 +157,8 @@ show_decisions+='{range .status.decisions[*]}{.time} {.user}: {.verb} of step {.
 
 # pods prints the desired, existing and ready pods of each version that has any.
 pods() {
-	kubectl get replicasets -o jsonpath='{range .items[*]}{.spec.template.spec.containers[0].env[0].value} {.spec.replicas} {.status.replicas} {.status.readyReplicas}{"\n"}{end}' |
-		awk '$2 + $3 > 0' | sort
+	kubectl get replicasets -o jsonpath='{range .items[*]}{.spec.template.spec.containers[0].image} {.spec.replicas} {.status.replicas} {.status.readyReplicas}{"\n"}{end}' |
+		sed 's/^[^ ]*://' | awk '$2 + $3 > 0' | sort
 }
 
 paused() {
@@ -192,7 +192,7 @@ canary_objects() {
 served_versions() {
 	local selector
 	selector=$(kubectl get service echoserver -o jsonpath='{.spec.selector}' | tr -d '{}"' | tr : =)
-	kubectl get pods -l "$selector" -o jsonpath='{range .items[*]}{.spec.containers[0].env[0].value}{"\n"}{end}' | sort -u
+	kubectl get pods -l "$selector" -o jsonpath='{range .items[*]}{.spec.containers[0].image}{"\n"}{end}' | sed 's/.*://' | sort -u
 }
 
 decisions() {
@@ -310,7 +310,7 @@ explain() {
 	say 'The control plane is still running. To use it:'
 	show_output ". $dir/env
 kubectl weir get rollouts-demo -w
-kubectl set env deployment/echoserver NODE_NAME=version5"
+kubectl set image deployment/echoserver echoserver=example.com/echoserver:v5"
 	say 'To be victor, who may only read, or maria, who may release:'
 	show_output "export KUBECONFIG=$(kubeconfig victor)
 export KUBECONFIG=$(kubeconfig maria)"

@@ -58,7 +58,7 @@ rm -rf "$out/.stamp" "$out/.new"
 if [[ $module == kube ]]; then
 	mv "$out/.new/server" "$out/.new/etcd" # go build names it so
 fi
-# Renaming lets a cluster that still runs the old files go on.
+# Renaming lets a cluster that still runs the old files continue.
 mv "$out"/.new/* "$out"
 rmdir "$out/.new"
 echo "$stamp" >"$out/.stamp"

@@ -71,7 +71,7 @@ var (
 	storedVerbs = []verbRequest{{string(rollouts.VerbPause), "{}"}, {string(rollouts.VerbResume), "{}"}}
 )
 
-// measureVerbs sends verbs to releases that wait, first while no other release is under way, and
+// measureVerbs sends verbs to releases that wait, first while no other release is in progress, and
 // then during -n releases.
 func (b *bench) measureVerbs(ctx context.Context, l *latencies) error {
 	if err := b.createReleased(ctx); err != nil {
@@ -95,7 +95,7 @@ func (b *bench) measureVerbs(ctx context.Context, l *latencies) error {
 		n, err := b.countProgressing(ctx)
 		return n == b.releases, err
 	}); err != nil {
-		return fmt.Errorf("waiting until all releases are under way: %w", err)
+		return fmt.Errorf("waiting until all releases are in progress: %w", err)
 	}
 	if err := b.sendRequests(ctx, l, b.sendVerbs(fmt.Sprintf("%d releases", b.releases), all)); err != nil {
 		return err
@@ -104,7 +104,7 @@ func (b *bench) measureVerbs(ctx context.Context, l *latencies) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("# %d of %d releases are under way at the end\n", n, b.releases)
+	fmt.Printf("# %d of %d releases are in progress at the end\n", n, b.releases)
 	stop()
 	return <-ended
 }

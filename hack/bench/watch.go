@@ -168,7 +168,7 @@ type timeline struct {
 	// step and paused are the latest state.
 	step   int32
 	paused bool
-	// progressing is true once the release was seen to be under way.
+	// progressing is true once the release was seen to be in progress.
 	progressing bool
 	healthy     time.Time
 	// done is closed when the release is healthy again.

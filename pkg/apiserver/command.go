@@ -34,7 +34,7 @@ var sections = []struct {
 		{"tls-mode", ""},
 		{"tls-cert-file", "serving certificate of both ports, read again when it changes"},
 		{"tls-private-key-file", "private key of the certificate"},
-		{"shutdown-delay-duration", "how long to go on serving, but not ready, once told to stop; give load balancers time to notice"},
+		{"shutdown-delay-duration", "how long to continue serving, but not ready, once told to stop; give load balancers time to notice"},
 	}},
 	{"Storage", [][2]string{
 		{"data-dir", ""},

@@ -19,7 +19,7 @@ import (
 const aboutImport = `Take over from OpenKruise Rollouts: read all Rollouts, BatchReleases,
 TrafficRoutings and RolloutHistories that the cluster keeps as custom resources,
 and store them for weir-apiserver, which may run. Uids, times, generations,
-managed fields, finalizers and status stay, so a release goes on where it is.
+managed fields, finalizers and status stay, so a release continues where it is.
 Nothing in the cluster is changed, and the custom resources stay as they are.
 
 The manager of OpenKruise must be stopped, weir-controller, if it is apart, not be
@@ -102,9 +102,9 @@ func (i *importer) run(ctx context.Context) error {
 
 // printPlan prints the plan.
 func (i *importer) printPlan(plan *takeover.Plan, blocked []string) {
-	fmt.Fprintf(i.out, "found %d objects, %d releases under way\n", len(plan.Objects), len(plan.Live))
+	fmt.Fprintf(i.out, "found %d objects, %d releases in progress\n", len(plan.Objects), len(plan.Live))
 	for _, l := range plan.Live {
-		fmt.Fprintf(i.out, "  under way   %s\n", l)
+		fmt.Fprintf(i.out, "  in progress   %s\n", l)
 	}
 	for _, r := range plan.Remarks {
 		word := "note       "

@@ -82,7 +82,7 @@ func (r room) withAdvice(err error) error {
 func (r room) advice(full *store.FullError) string {
 	if full.Namespace != "" {
 		return "Delete Rollouts or RolloutHistories of the namespace that are not needed, or raise --namespace-data-limit of weir-apiserver. " +
-			"Until then objects in the namespace cannot grow; releases under way can still be ended"
+			"Until then objects in the namespace cannot grow; releases in progress can still be ended"
 	}
 	if full.Objects {
 		return "The rest is reserved for ending releases and for deletions. Delete Rollouts or RolloutHistories that are not needed, or raise the " +

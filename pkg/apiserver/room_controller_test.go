@@ -38,7 +38,7 @@ func TestHistoriesCountForTheirNamespace(t *testing.T) {
 	}
 	c.wants(http.StatusCreated, tenant, http.MethodPost, "elsewhere/rollouts", large("web"))
 	// The release continues.
-	c.wants(http.StatusOK, controller, http.MethodPatch, "full/rollouts/web/status", `{"status":{"message":"goes on"}}`)
+	c.wants(http.StatusOK, controller, http.MethodPatch, "full/rollouts/web/status", `{"status":{"message":"continues"}}`)
 	c.wants(http.StatusCreated, tenant, http.MethodPost, "full/rollouts/web/promote", "{}")
 }
 

@@ -34,7 +34,7 @@ then BatchReleases and TrafficRoutings; then what asks Weir before a workload
 changes; then the APIServices. What runs is left, and is removed as it was
 installed: kubectl delete -k artifacts/small.
 
-It refuses while a release is under way, unless it is told how that ends:
+It refuses while a release is in progress, unless it is told how that ends:
 --finish lets the native controllers take the new version to the end,
 --leave-paused aborts it: all pods run the stable version, and the workload
 stays paused with the new template. A release that was aborted before is left
@@ -66,9 +66,9 @@ func newUninstall() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&u.kubeconfig, "kubeconfig", "", aboutKubeconfig)
-	f.BoolVar(&u.finish, "finish", false, "let the native controllers finish releases that are under way")
-	f.BoolVar(&u.leavePaused, "leave-paused", false, "abort releases that are under way and leave their workloads paused")
-	f.DurationVar(&u.timeout, "timeout", u.timeout, "how long to wait for workloads to be given back")
+	f.BoolVar(&u.finish, "finish", false, "let the native controllers finish releases that are in progress")
+	f.BoolVar(&u.leavePaused, "leave-paused", false, "abort releases that are in progress and leave their workloads paused")
+	f.DurationVar(&u.timeout, "timeout", u.timeout, "how long to wait for workloads to be restored")
 	cmd.MarkFlagsMutuallyExclusive("finish", "leave-paused")
 	return withSubcommandHelp(cmd)
 }
@@ -120,7 +120,7 @@ func (u *uninstaller) endReleases(ctx context.Context) error {
 		return nil
 	}
 	if !u.leavePaused {
-		return fmt.Errorf("releases are under way:\n  %s\nwait for them, or say how they end: --finish or --leave-paused; nothing was changed", joinNames(live))
+		return fmt.Errorf("releases are in progress:\n  %s\nwait for them, or say how they end: --finish or --leave-paused; nothing was changed", joinNames(live))
 	}
 	for i := range live {
 		if err := u.abort(ctx, &live[i]); err != nil {

@@ -23,30 +23,34 @@ import (
 	"github.com/weir-rollouts/weir/pkg/cli/draw"
 )
 
-const aboutAll = `kubectl weir shows releases and acts on them.
+const aboutAll = `Inspect and control Weir releases.
 
-  kubectl weir list -A --mine               all that waits for you
-  kubectl weir why web                      why does it stand still, and what helps?
-  kubectl weir get web -w                   the release, live
-  kubectl weir promote web --reason 'fine'  approve, with a reason on record
-  kubectl weir history web                  who approved, and why?
-  kubectl weir plan web --image app=web:v8  what would v8 do?
-  kubectl weir wait web --for=paused        for scripts; an abort has an exit code
+  kubectl weir init deployment/web          start here: write a Rollout for a Deployment
+  kubectl weir list -A --mine               everything waiting for your approval
+  kubectl weir why web                      why is it stuck, and how do I fix it?
+  kubectl weir get web -w                   watch a release live
+  kubectl weir promote web --reason 'fine'  approve a step, with a reason on record
+  kubectl weir history web                  who approved what, and why?
+  kubectl weir history -A --since 24h       all decisions of the last day
+  kubectl weir plan web --image app=web:v8  preview a release of v8
+  kubectl weir wait web --for=paused        for CI; exits non-zero if the release is aborted
   kubectl weir rollback web                 back to the stable version
   kubectl weir undo web --to 11             back to an earlier release
   kubectl weir diff web 11 12               what changed between two releases?
   kubectl weir convert -f rollout.yaml      move here from Argo Rollouts or Flagger
 
-To let bob promote and nothing else:
+To let bob approve steps, and see what he approves:
 
   kubectl create rolebinding bob --clusterrole=weir-promoter --user=bob
+  kubectl create rolebinding bob-view --clusterrole=view --user=bob
 
-NAME is a Rollout, or its workload: deployment/web.`
+NAME is a Rollout, or its workload, for example deployment/web.
+"kubectl weir terms" explains the states and the actions.`
 
 // These are the exit codes other than 0.
 const (
 	exitFailed  = 1   // usage, permission, no such Rollout
-	exitPerson  = 3   // waits for a person; plan, lint and convert: with errors
+	exitPerson  = 3   // waits for a person; plan, lint and convert: errors were found
 	exitAborted = 4   // aborted, cancelled, superseded
 	exitStalled = 5   // the deadline has passed
 	exitTimeout = 124 // as of the command timeout
@@ -84,7 +88,7 @@ type app struct {
 
 // groups are the sections of the help.
 var groups = []*cobra.Group{
-	{ID: "see", Title: "See:"}, {ID: "act", Title: "Act:"}, {ID: "write", Title: "Write plans:"}, {ID: "other", Title: "Other:"},
+	{ID: "see", Title: "Inspect:"}, {ID: "act", Title: "Act:"}, {ID: "write", Title: "Write manifests:"}, {ID: "other", Title: "Other:"},
 }
 
 // silenceLogs disables the log of libraries: they log only errors, which they also return.
@@ -96,7 +100,7 @@ func NewCommand(streams genericiooptions.IOStreams, c clock.Clock, version strin
 	a := &app{terminal: terminal{IOStreams: streams, clock: c}, version: version}
 	a.flags = genericclioptions.NewConfigFlags(false).WithWrapConfigFn(a.configure)
 	root := &cobra.Command{
-		Use: "kubectl-weir", Short: "Show releases, and act on them", Long: aboutAll, Version: version,
+		Use: "kubectl-weir", Short: "Inspect and control Weir releases", Long: aboutAll, Version: version,
 		Annotations:  map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl weir"},
 		SilenceUsage: true, SilenceErrors: true,
 	}
@@ -112,12 +116,12 @@ func NewCommand(streams genericiooptions.IOStreams, c clock.Clock, version strin
 			f.Hidden = true
 		}
 	}
-	root.PersistentFlags().BoolVar(&a.ascii, "ascii", false, "draw with ASCII only; the default where the locale is not UTF-8")
+	root.PersistentFlags().BoolVar(&a.ascii, "ascii", false, "use only ASCII characters; the default unless the locale is UTF-8")
 	addCommands(root, "see", newList(a), newGet(a), newWhy(a), newPlan(a), newHistory(a), newDiff(a))
 	addCommands(root, "act", newVerbs(a)...)
 	addCommands(root, "act", newWait(a), newSet(a), newUndo(a))
 	addCommands(root, "write", newInit(a), newLint(a), newConvert(a))
-	addCommands(root, "other", newDashboard(a), newDoctor(a), newVersion(a))
+	addCommands(root, "other", newDashboard(a), newDoctor(a), newTerms(a), newVersion(a))
 	return root
 }
 
@@ -151,13 +155,27 @@ func (a *app) newCommand(use, short string, count cobra.PositionalArgs, run func
 		c.ValidArgsFunction = completeNames[v1beta1.Rollout](a, "", nil)
 	}
 	c.Args = func(c *cobra.Command, args []string) error {
-		if err := count(c, args); err != nil {
-			return fmt.Errorf("%w; use: %s", err, c.UseLine())
+		if count(c, args) == nil {
+			return nil
 		}
-		return nil
+		return usageError(c, args)
 	}
-	c.RunE = func(c *cobra.Command, args []string) error { return run(c.Context(), args) }
+	if run != nil {
+		c.RunE = func(c *cobra.Command, args []string) error { return run(c.Context(), args) }
+	}
 	return c
+}
+
+// usageError returns an error about a wrong number of arguments. It names the first missing one.
+func usageError(c *cobra.Command, args []string) error {
+	usage := strings.TrimSuffix(c.UseLine(), " [flags]")
+	use, _, _ := strings.Cut(c.Use, " | ")
+	use, _, _ = strings.Cut(use, " -")
+	words := strings.Fields(strings.NewReplacer("[", " [", "]", "").Replace(use))[1:]
+	if len(args) < len(words) && !strings.HasPrefix(words[len(args)], "[") {
+		return fmt.Errorf("missing %s; usage: %s", strings.TrimSuffix(words[len(args)], "…"), usage)
+	}
+	return fmt.Errorf("unexpected argument %q; usage: %s", args[min(len(words), len(args)-1)], usage)
 }
 
 // newRolloutCommand returns a command about the Rollout that the first argument names.
@@ -169,6 +187,32 @@ func (a *app) newRolloutCommand(use, short string, count cobra.PositionalArgs, r
 		}
 		return run(ctx, t, args[1:])
 	})
+}
+
+// repeatedFlags are the global flags that suggested commands repeat.
+var repeatedFlags = []string{"kubeconfig", "context", "cluster", "server", "user", "as"}
+
+// screen returns the properties of the output.
+func (a *app) screen() draw.Screen {
+	s := a.terminal.screen()
+	for _, name := range repeatedFlags {
+		value := map[string]*string{
+			"kubeconfig": a.flags.KubeConfig, "context": a.flags.Context, "cluster": a.flags.ClusterName, "server": a.flags.APIServer,
+			"user": a.flags.AuthInfoName, "as": a.flags.Impersonate,
+		}[name]
+		if value != nil && *value != "" {
+			s.Flags = append(s.Flags, quoteForShell("--"+name+"="+*value))
+		}
+	}
+	return s
+}
+
+// quoteForShell quotes a word that a shell would split or expand.
+func quoteForShell(word string) string {
+	if strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./_-") == "" {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // showOutput draws the response of the server, or prints it in the format of -o.

@@ -51,16 +51,19 @@ func TestCompletion(t *testing.T) {
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	for use, args := range map[string][]string{
-		"kubectl weir why NAME":                        {"why"},
-		"kubectl weir jump NAME STEP":                  {"jump", "web"},
-		"kubectl weir set image NAME CONTAINER=IMAGE…": {"set", "image", "web"},
-		"kubectl weir diff NAME [RELEASE [RELEASE]]":   {"diff"},
+		"missing NAME; usage: kubectl weir why NAME":                                       {"why"},
+		"missing STEP; usage: kubectl weir jump NAME STEP":                                 {"jump", "web"},
+		"missing CONTAINER=IMAGE; usage: kubectl weir set image NAME CONTAINER=IMAGE…":     {"set", "image", "web"},
+		"missing NAME; usage: kubectl weir diff NAME [RELEASE [RELEASE]]":                  {"diff"},
+		`unexpected argument "now"; usage: kubectl weir why NAME`:                          {"why", "web", "now"},
+		`unexpected argument "rollout.yaml"; usage: kubectl weir lint -f FILE`:             {"lint", "rollout.yaml"},
+		`unexpected argument "deployment/b"; usage: kubectl weir init KIND/NAME | -f FILE`: {"init", "deployment/a", "deployment/b"},
 	} {
 		streams, _, _, _ := genericiooptions.NewTestIOStreams()
 		c := NewCommand(streams, clock.RealClock{}, "test")
 		c.SetArgs(args)
-		if err := c.Execute(); err == nil || !strings.Contains(err.Error(), "; use: "+use) {
-			t.Errorf("%q says %v, want it to name %q", args, err, use)
+		if err := c.Execute(); err == nil || err.Error() != use {
+			t.Errorf("%q: the error is %v, want %s", args, err, use)
 		}
 	}
 }

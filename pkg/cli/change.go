@@ -11,6 +11,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -44,7 +45,7 @@ type workloadEdit struct {
 
 func newSet(a *app) *cobra.Command {
 	c := &changeCommand{app: a}
-	image := c.newRolloutCommand("image NAME CONTAINER=IMAGE…", "Print the plan, ask, and set images of the workload", cobra.MinimumNArgs(2),
+	image := c.newRolloutCommand("image NAME CONTAINER=IMAGE…", "Preview the plan, ask, and set images of the workload", cobra.MinimumNArgs(2),
 		func(ctx context.Context, t *target, args []string) error {
 			images := map[string]string{}
 			for _, arg := range args {
@@ -60,29 +61,31 @@ func newSet(a *app) *cobra.Command {
 			return c.run(ctx, t, func(workload *unstructured.Unstructured) (*workloadEdit, error) { return setImages(workload, images) })
 		})
 	c.addFlags(image)
-	set := &cobra.Command{Use: "set", Short: "Set an image of the workload, after its plan"}
+	set := &cobra.Command{Use: "set", Short: "Preview the plan, then set an image"}
 	set.AddCommand(image)
 	return set
 }
 
 func newUndo(a *app) *cobra.Command {
 	c := &changeCommand{app: a}
-	cmd := c.newRolloutCommand("undo NAME", "Print the plan, ask, and set the template of an earlier release again", cobra.ExactArgs(1),
-		func(ctx context.Context, t *target, _ []string) error {
-			return c.run(ctx, t, func(workload *unstructured.Unstructured) (*workloadEdit, error) {
-				return c.prepareUndo(ctx, t, workload)
-			})
-		})
-	cmd.Flags().Int64Var(&c.to, "to", 0, "the release; by default the last successful one before the latest")
+	cmd := c.newRolloutCommand("undo NAME", "Roll back to an earlier release (shows the plan and asks first)", cobra.ExactArgs(1),
+		func(ctx context.Context, t *target, _ []string) error { return c.undo(ctx, t) })
+	cmd.Flags().Int64Var(&c.to, "to", 0, "number of the release to go back to (default: the version before the current one)")
 	c.addFlags(cmd)
 	return cmd
 }
 
+func (c *changeCommand) undo(ctx context.Context, t *target) error {
+	return c.run(ctx, t, func(workload *unstructured.Unstructured) (*workloadEdit, error) {
+		return c.prepareUndo(ctx, t, workload)
+	})
+}
+
 func (c *changeCommand) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.BoolVarP(&c.yes, "yes", "y", false, "ask nothing, whatever the plan says")
-	f.BoolVar(&c.wait, "wait", false, "then wait until the release is over, or waits for a person")
-	f.DurationVar(&c.timeout, "timeout", 30*time.Minute, "of --wait")
+	f.BoolVarP(&c.yes, "yes", "y", false, "do not ask for confirmation, even if the plan has errors")
+	f.BoolVar(&c.wait, "wait", false, "then wait until the release is over, or someone has to act")
+	f.DurationVar(&c.timeout, "timeout", 30*time.Minute, "how long --wait waits")
 	addDryRun(cmd, &c.dryRun)
 }
 
@@ -94,7 +97,7 @@ var imagePattern = regexp.MustCompile(`^([\w.-]+(:\d+)?/)?[a-z\d]+([._/-]+[a-z\d
 func checkImages(images map[string]string) error {
 	for _, container := range slices.Sorted(maps.Keys(images)) {
 		if !imagePattern.MatchString(images[container]) {
-			return fmt.Errorf("%q is no image: write [REGISTRY/]NAME[:TAG][@DIGEST], the name in lower case", images[container])
+			return fmt.Errorf("%q is not an image: use [REGISTRY/]NAME[:TAG][@DIGEST], with a lower-case name", images[container])
 		}
 	}
 	return nil
@@ -128,30 +131,114 @@ func setImages(workload *unstructured.Unstructured, images map[string]string) (*
 
 // prepareUndo returns a patch that sets the template of an earlier release.
 func (c *changeCommand) prepareUndo(ctx context.Context, t *target, workload *unstructured.Unstructured) (*workloadEdit, error) {
-	number := c.to
+	number, isBefore := c.to, false
 	if number == 0 {
 		history, err := read[v1beta1.RolloutReleases](ctx, t, "history")
 		if err != nil {
 			return nil, err
 		}
-		past := history.value.Releases[min(1, len(history.value.Releases)):]
-		at := slices.IndexFunc(past, func(r v1beta1.PastRelease) bool { return r.Outcome == v1beta1.ReleaseSucceeded })
-		if at < 0 {
-			return nil, errors.New("no earlier release that has succeeded is on record: name one by --to")
+		why, err := read[v1beta1.RolloutWhy](ctx, t, "why")
+		if err != nil {
+			return nil, err
 		}
-		number = past[at].Number
-	}
-	patch, err := t.readRestorePatch(ctx, number)
-	if err != nil {
-		return nil, err
+		if number, isBefore, err = chooseEarlierVersion(history.value.Releases, why.value.Release != nil); err != nil {
+			return nil, err
+		}
 	}
 	data, err := workload.MarshalJSON()
 	if err != nil {
 		return nil, err
 	}
-	e := &workloadEdit{kind: types.MergePatchType, patch: patch, what: fmt.Sprintf("template of release %d set", number)}
-	e.plan.Workload.Raw, err = jsonpatch.MergePatch(data, patch)
+	e := &workloadEdit{kind: types.MergePatchType, what: fmt.Sprintf("template of release %d set", number)}
+	if isBefore {
+		e.what = fmt.Sprintf("template from before release %d set", number)
+		e.patch, err = t.createStablePatch(ctx, number, workload)
+	} else {
+		e.patch, err = t.readRestorePatch(ctx, number)
+	}
+	if err != nil {
+		return nil, err
+	}
+	e.plan.Workload.Raw, err = jsonpatch.MergePatch(data, e.patch)
 	return e, err
+}
+
+// chooseEarlierVersion returns the release to go back to, newest first. If isBefore is true, this is the version that
+// served before the release, because no recorded release has this version as its result. While a release is in
+// progress, undo goes back to the version that serves.
+func chooseEarlierVersion(releases []v1beta1.PastRelease, inProgress bool) (number int64, isBefore bool, err error) {
+	at := slices.IndexFunc(releases, func(r v1beta1.PastRelease) bool { return r.Outcome == v1beta1.ReleaseSucceeded })
+	switch {
+	case at >= 0 && inProgress:
+		return releases[at].Number, false, nil
+	case inProgress && len(releases) > 0:
+		return releases[0].Number, true, nil
+	case at < 0:
+		return 0, false, errors.New("there is no successful release to undo; choose a release with --to (see kubectl weir history)")
+	}
+	serving := &releases[at]
+	for _, earlier := range releases[at+1:] {
+		if earlier.Outcome == v1beta1.ReleaseSucceeded && earlier.Revision == serving.Stable {
+			return earlier.Number, false, nil
+		}
+	}
+	return serving.Number, true, nil
+}
+
+// createStablePatch returns a merge patch that sets the template that served before a release, which the
+// RolloutHistory of the release has.
+func (t *target) createStablePatch(ctx context.Context, number int64, workload *unstructured.Unstructured) ([]byte, error) {
+	r := t.rest.Get().AbsPath("/apis", v1beta1.GroupName, "v1alpha1").Namespace(t.namespace).Resource("rollouthistories").
+		Param("labelSelector", labelReleaseNumber+"="+strconv.FormatInt(number, 10))
+	raw, err := send(ctx, r)
+	if err != nil {
+		return nil, explainError(err, "")
+	}
+	var list struct {
+		Items []struct {
+			Spec struct {
+				Rollout struct {
+					Name string `json:"name"`
+				} `json:"rollout"`
+				Stable struct {
+					Data struct {
+						Template map[string]any `json:"template"`
+					} `json:"data"`
+				} `json:"stable"`
+			} `json:"spec"`
+		} `json:"items"`
+	}
+	if err := json.Unmarshal(raw, &list); err != nil {
+		return nil, fmt.Errorf("reading the histories: %w", err)
+	}
+	for _, h := range list.Items {
+		template := h.Spec.Stable.Data.Template
+		if h.Spec.Rollout.Name != t.name || template == nil {
+			continue
+		}
+		unstructured.RemoveNestedField(template, "metadata", "labels", "pod-template-hash") // the label of the ReplicaSet
+		unstructured.RemoveNestedField(template, "metadata", "creationTimestamp")
+		delete(template, "$patch") // a ControllerRevision has this directive
+		current, _, err := unstructured.NestedMap(workload.Object, "spec", "template")
+		if err != nil {
+			return nil, fmt.Errorf("reading the template of %s: %w", workload.GetName(), err)
+		}
+		return createTemplatePatch(current, template)
+	}
+	return nil, fmt.Errorf("the template from before release %d is not recorded any more, or you need permission to get the workload", number)
+}
+
+// createTemplatePatch returns the merge patch of a workload that replaces its template.
+func createTemplatePatch(from, to map[string]any) ([]byte, error) {
+	var states [2][]byte
+	for i, template := range []map[string]any{from, to} {
+		data, err := json.Marshal(map[string]any{"spec": map[string]any{"template": template}})
+		if err != nil {
+			return nil, err
+		}
+		states[i] = data
+	}
+	return jsonpatch.CreateMergePatch(states[0], states[1])
 }
 
 // run reads the workload, shows the plan of the change, and patches the workload.
@@ -213,7 +300,7 @@ func (a *app) readObjects(namespace, which string) ([]*resource.Info, error) {
 func (c *changeCommand) confirmPlan(ctx context.Context, t *target, e *workloadEdit) error {
 	plan, err := t.requestPlan(ctx, e.plan)
 	if err != nil {
-		c.printNote("What happens is not known: %s", err)
+		c.printNote("Could not preview the result: %s", err)
 	} else {
 		s := c.screen()
 		fmt.Fprint(c.ErrOut, s.Finish(s.Plan(&plan.value)))
@@ -221,10 +308,10 @@ func (c *changeCommand) confirmPlan(ctx context.Context, t *target, e *workloadE
 	switch {
 	case c.yes:
 		return nil
-	case c.canAsk() && !c.confirm("Go on?"):
+	case c.canAsk() && !c.confirm("Continue?"):
 		return errNothingChanged
 	case !c.canAsk() && draw.HasErrors(&plan.value):
-		return &exitError{exitPerson, "nothing was changed: the plan has errors; --yes goes on all the same"}
+		return &exitError{exitPerson, "the plan has errors, so nothing was changed; use --yes to proceed anyway"}
 	}
 	return nil
 }

@@ -4,11 +4,19 @@
 package cli
 
 import (
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	restclient "k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
 const deployment = `
@@ -46,6 +54,68 @@ func TestSetImages(t *testing.T) {
 	}
 	if _, err := setImages(workload, map[string]string{"ap": "web:v8"}); err == nil || !strings.Contains(err.Error(), "it has sidecar, app, setup") {
 		t.Errorf("a container that is not there: %v", err)
+	}
+}
+
+// undo goes back to what served before the current version, even to the version from before the first release.
+func TestChooseEarlierVersion(t *testing.T) {
+	t.Parallel()
+	release := func(number int64, from, to string, outcome v1beta1.ReleaseOutcome) v1beta1.PastRelease {
+		return v1beta1.PastRelease{ReleaseRef: v1beta1.ReleaseRef{Number: number, Stable: from, Revision: to}, Outcome: outcome}
+	}
+	first := release(1, "v1", "v2", "succeeded")
+	second := release(2, "v2", "v3", "succeeded")
+	for name, c := range map[string]struct {
+		releases   []v1beta1.PastRelease
+		inProgress bool
+		number     int64
+		isBefore   bool
+	}{
+		"the first release":                       {[]v1beta1.PastRelease{first}, false, 1, true},
+		"the second release":                      {[]v1beta1.PastRelease{second, first}, false, 1, false},
+		"the record of the first one is gone":     {[]v1beta1.PastRelease{second}, false, 2, true},
+		"a release that was cancelled":            {[]v1beta1.PastRelease{release(3, "v3", "v4", "cancelled"), second, first}, false, 1, false},
+		"a release in progress":                   {[]v1beta1.PastRelease{release(3, "v3", "v4", ""), second, first}, true, 2, false},
+		"the first release is in progress":        {[]v1beta1.PastRelease{release(1, "v1", "v2", "")}, true, 1, true},
+		"a version that Weir did not release":     {[]v1beta1.PastRelease{release(3, "v9", "v4", "succeeded"), second, first}, false, 3, true},
+		"a release that another one has reverted": {[]v1beta1.PastRelease{release(2, "v2", "v1", "succeeded"), first}, false, 1, false},
+	} {
+		number, isBefore, err := chooseEarlierVersion(c.releases, c.inProgress)
+		if number != c.number || isBefore != c.isBefore || err != nil {
+			t.Errorf("%s: release %d, before it: %t (%v), want %d and %t", name, number, isBefore, err, c.number, c.isBefore)
+		}
+	}
+	if _, _, err := chooseEarlierVersion([]v1beta1.PastRelease{release(1, "v1", "v2", "cancelled")}, false); err == nil || !strings.Contains(err.Error(), "--to") {
+		t.Errorf("without a successful release: %v", err)
+	}
+}
+
+// The template from before the first release is in its RolloutHistory. The patch sets it, and removes what only the
+// current template has.
+func TestStablePatch(t *testing.T) {
+	t.Parallel()
+	var asked string
+	recorded := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		asked = q.URL.RequestURI()
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"items":[{"spec":{"rollout":{"name":"other"},"stable":{"data":{"template":{"spec":{"containers":[]}}}}}},`+
+			`{"spec":{"rollout":{"name":"web"},"stable":{"data":{"template":{"metadata":{"labels":{"app":"web","pod-template-hash":"7"}},"spec":{"containers":[{"name":"app","image":"web:v6"}]}}}}}}]}`)
+	}))
+	t.Cleanup(recorded.Close)
+	client, err := restclient.RESTClientFor(&restclient.Config{Host: recorded.URL, ContentConfig: restclient.ContentConfig{
+		GroupVersion: &v1beta1.SchemeGroupVersion, NegotiatedSerializer: serializer.NewCodecFactory(runtime.NewScheme()),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	workload := &unstructured.Unstructured{Object: parsed(t, deployment)}
+	patch, err := (&target{&server{client, "shop"}, "web"}).createStablePatch(t.Context(), 1, workload)
+	want := `{"spec":{"template":{"metadata":{"labels":{"app":"web"}},"spec":{"containers":[{"image":"web:v6","name":"app"}],"initContainers":null}}}}`
+	if err != nil || string(patch) != want {
+		t.Errorf("the patch is %s (%v), want %s", patch, err, want)
+	}
+	if want := "/apis/rollouts.kruise.io/v1alpha1/namespaces/shop/rollouthistories?labelSelector=rollouts.kruise.io%2Frelease-number%3D1"; asked != want {
+		t.Errorf("asked for %s, want %s", asked, want)
 	}
 }
 

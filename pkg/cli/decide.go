@@ -20,7 +20,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/cli/draw"
 )
 
-var errNothingChanged = errors.New("nothing was changed")
+var errNothingChanged = errors.New("cancelled; nothing was changed")
 
 // run sends the verb for each Rollout. A failure does not stop the others.
 func (d *verbCommand) run(ctx context.Context, args []string) error {
@@ -50,6 +50,9 @@ func (d *verbCommand) decide(ctx context.Context, t *target) error {
 	if err != nil {
 		return err
 	}
+	if d.verb == "rollback" && why.Release == nil && why.State == "AtRest" {
+		return d.undo(ctx, t)
+	}
 	action, err := findAction(why, d.verb, d.full)
 	if err != nil {
 		return err
@@ -75,6 +78,17 @@ func (d *verbCommand) decide(ctx context.Context, t *target) error {
 	})
 }
 
+// undo goes back to the version before the latest release, which is over. It changes the workload like the command undo,
+// so that a script must confirm it with --yes.
+func (d *verbCommand) undo(ctx context.Context, t *target) error {
+	if !d.yes && !d.canAsk() && d.dryRun != "server" {
+		return fmt.Errorf("no release is in progress; to go back to the version before the latest release, use: kubectl weir undo %s, or add --yes", t.name)
+	}
+	d.printNote("%s: No release is in progress. This goes back to the version before the latest release, as a new release.", t.name)
+	c := &changeCommand{app: d.app, yes: d.yes, dryRun: d.dryRun}
+	return c.undo(ctx, t)
+}
+
 // resourceName returns the name of a Rollout in the format of kubectl.
 func resourceName(name string) string { return "rollout." + v1beta1.GroupName + "/" + name }
 
@@ -85,7 +99,7 @@ func (d *verbCommand) readActions(ctx context.Context, t *target) (*v1beta1.Roll
 	if !isUnserved(err) && !apierrors.IsForbidden(err) {
 		return &why.value, err
 	}
-	d.printNote("What happens is not known: %s", err)
+	d.printNote("Could not preview the result: %s", err)
 	open := v1beta1.Action{Verb: d.verb, Possible: true, Allowed: true, Path: "namespaces/" + t.namespace + "/rollouts/" + t.name + "/" + d.verb}
 	if d.full {
 		open.Body = runtime.RawExtension{Raw: []byte(`{"full":true}`)}
@@ -109,7 +123,7 @@ func findAction(why *v1beta1.RolloutWhy, verb string, full bool) (*v1beta1.Actio
 			return a, nil
 		}
 	}
-	return nil, fmt.Errorf("the server has no verb %s; it has %s", verb, strings.Join(slices.Compact(known), ", "))
+	return nil, fmt.Errorf("the server does not support %s; it supports %s", verb, strings.Join(slices.Compact(known), ", "))
 }
 
 // askMissingFields asks the user for fields that the body needs.
@@ -117,17 +131,17 @@ func (d *verbCommand) askMissingFields(a *v1beta1.Action) error {
 	needs := func(field string, given bool) bool { return slices.Contains(a.Needs, field) && !given }
 	switch {
 	case needs("override", d.override):
-		return errors.New("it takes --override and --reason: " + a.Reason)
+		return fmt.Errorf("checks have not passed: %s; to %s anyway, add --override --reason '…'", a.Reason, a.Verb)
 	case needs("step", d.step > 0):
-		return errors.New("say which step, by --step")
+		return fmt.Errorf("missing --step: %s needs the number of a step", a.Verb)
 	}
 	if !needs("reason", d.reason != "") && (!d.override || d.reason != "") {
 		return nil
 	}
 	if d.yes || !d.canAsk() {
-		return errors.New("say why, by --reason")
+		return fmt.Errorf("missing --reason: %s needs a reason here", a.Verb)
 	}
-	d.reason = d.askLine("Why? ")
+	d.reason = d.askLine("Reason: ")
 	return nil
 }
 
@@ -139,7 +153,7 @@ func (d *verbCommand) confirmFindings(ctx context.Context, t *target, a *v1beta1
 	}
 	s := d.screen()
 	fmt.Fprint(d.ErrOut, s.Finish(s.Findings(&plan.value)))
-	return !d.canAsk() || d.confirm(a.Title+" all the same?")
+	return !d.canAsk() || d.confirm(a.Title+" anyway?")
 }
 
 // newBody returns the body that the server has prepared, with the fields of the user.
@@ -185,7 +199,7 @@ func (d *verbCommand) sendVerb(ctx context.Context, t *target, a *v1beta1.Action
 		if err == nil || !isLost(err) || try == maxAttempts || ctx.Err() != nil {
 			return raw, err
 		}
-		d.printNote("%s; asking again", errorText(err))
+		d.printNote("%s; retrying", errorText(err))
 		d.sleep(ctx, time.Duration(try)*time.Second)
 	}
 }

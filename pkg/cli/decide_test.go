@@ -134,7 +134,7 @@ func TestDecide(t *testing.T) {
 	if first["reason"] != "error rate is fine" || expect["revision"] != "6f9d5b7c8d" || expect["step"] != 2.0 {
 		t.Errorf("sent %v", first)
 	}
-	for _, want := range []string{"step 3 starts", "1 of 2 approvals: alice", "ERROR", "asking again", "rollout.rollouts.kruise.io/web: promote accepted"} {
+	for _, want := range []string{"step 3 starts", "1 of 2 approvals: alice", "ERROR", "retrying", "rollout.rollouts.kruise.io/web: promote accepted"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the output lacks %q:\n%s", want, out)
 		}
@@ -150,36 +150,39 @@ func TestRefused(t *testing.T) {
 		want string
 	}{
 		{[]string{"retry", "web"}, 1, "retry is not possible now: the release was not aborted"},
-		{[]string{"rollback", "web"}, 1, "forbidden: you may not create rollouts/rollback in namespace shop"},
-		{[]string{"do", "web", "dance"}, 1, "the server has no verb dance; it has promote, abort, rollback, retry"},
+		{[]string{"rollback", "web"}, 1, "forbidden: you need permission to create rollouts/rollback in namespace shop"},
+		{[]string{"do", "web", "dance"}, 1, "the server does not support dance; it supports promote, abort, rollback, retry"},
 		{[]string{"jump", "web", "zero"}, 1, `step "zero" must be a number from 1`},
-		{[]string{"promote"}, 1, "name Rollouts, or select some with -l"},
+		{[]string{"promote"}, 1, "missing NAME: name Rollouts, or select them with -l"},
 		{[]string{"promote", "web", "--dry-run=client"}, 1, "--dry-run=client must be none or server"},
 		{[]string{"why", "api"}, 1, "does not serve rollouts/why"},
 		{[]string{"wait", "web", "--for=done"}, 1, "must be healthy, paused, step=N or aborted"},
 		{[]string{"wait", "web", "--timeout=3s"}, exitTimeout, "not healthy after 3s"},
 		{[]string{"wait", "web", "--no-people"}, exitPerson, "waits for an approval"},
 		{[]string{"wait", "web", "--for=paused"}, 0, "paused: Step 2 of 3"},
+		{[]string{"lint", "-f", "testdata/app.yaml"}, 0, "Checked nothing: the input has no Weir objects, but 5 other objects.\n"},
+		{[]string{"history", "-o", "yaml"}, 1, `--output "yaml" must be csv or json`},
+		{[]string{"history", "-A", "--since=soon"}, 1, `--since "soon" must be a duration, for example 90m, 24h or 7d`},
 		{[]string{"get", "web", "-o", "xml"}, 1, `output format "xml"`},
 		{[]string{"promote", "web", "-o", "xml"}, 1, `output format "xml"`},
 		{[]string{"plan", "web"}, exitPerson, "Nothing was changed."},
-		{[]string{"plan", "web", "--image", "app=web:v9"}, exitPerson, "raise it, or set maxSurge 1"},
-		{[]string{"plan"}, 1, "name a Rollout"},
-		{[]string{"diff", "web", "9"}, 1, "release 9 is not on record"},
-		{[]string{"diff", "web", "10", "12"}, 1, "the template of release 10 is not on record any more"},
+		{[]string{"plan", "web", "--image", "app=web:v9"}, exitPerson, "Fix: raise the quota, or raise maxUnavailable"},
+		{[]string{"plan"}, 1, "missing NAME; usage: kubectl weir plan NAME"},
+		{[]string{"diff", "web", "9"}, 1, "there is no release 9; see kubectl weir history"},
+		{[]string{"diff", "web", "10", "12"}, 1, "the template of release 10 is not recorded any more"},
 		{[]string{"set", "image", "web", "app"}, 1, `"app" must be CONTAINER=IMAGE`},
-		{[]string{"set", "image", "web", "app=UPPER:v1"}, 1, `"UPPER:v1" is no image: write [REGISTRY/]NAME[:TAG][@DIGEST]`},
-		{[]string{"plan", "web", "--image", "app=web:v1:v2"}, 1, `"web:v1:v2" is no image`},
-		{[]string{"plan", "web", "--image", "app="}, 1, `"" is no image`},
+		{[]string{"set", "image", "web", "app=UPPER:v1"}, 1, `"UPPER:v1" is not an image: use [REGISTRY/]NAME[:TAG][@DIGEST]`},
+		{[]string{"plan", "web", "--image", "app=web:v1:v2"}, 1, `"web:v1:v2" is not an image`},
+		{[]string{"plan", "web", "--image", "app="}, 1, `"" is not an image`},
 		{[]string{"list", "-l", "a=b=c"}, 1, `--selector "a=b=c": `},
 		{[]string{"promote", "-l", "a=b=c"}, 1, `--selector "a=b=c": `},
-		{[]string{"lint"}, 1, "name manifests by -f"},
-		{[]string{"lint", "-f", "../convert/testdata/flagger.in.yaml"}, 0, "0 objects of Weir looked at, of 4"},
+		{[]string{"lint"}, 1, "missing -f: name the manifests"},
+		{[]string{"lint", "-f", "../convert/testdata/flagger.in.yaml"}, 0, "Checked nothing: the input has no Weir objects, but 4 other objects. To convert manifests of Argo Rollouts or Flagger, use kubectl weir convert."},
 		{[]string{"lint", "-f", "testdata/rollout.yaml"}, exitPerson, "ERROR  rollout/web: spec.strategy.canary.steps[0].replicas"},
 		{[]string{"convert", "-f", "../convert/testdata/argo-mesh.in.yaml"}, exitPerson, "rollout/web: note: the source has 20% of the pods here"},
-		{[]string{"convert", "-f", "testdata/rollout.yaml"}, 1, "no manifest of Argo Rollouts or Flagger was found"},
+		{[]string{"convert", "-f", "testdata/rollout.yaml"}, 1, "the input has no manifest of Argo Rollouts or Flagger"},
 		{[]string{"init", "web"}, 1, "must be KIND/NAME"},
-		{[]string{"init", "-f", "testdata/rollout.yaml"}, 1, "no workload with a template of pods was found"},
+		{[]string{"init", "-f", "testdata/rollout.yaml"}, 1, "the input has no workload with a pod template"},
 		{[]string{"init", "-f", "testdata/app.yaml"}, 0, "name: front\n          service: web\n"},
 		{[]string{"doctor", "--check=soul"}, 1, `there is no check "soul"`},
 		{[]string{"doctor", "-o", "xml"}, 1, `--output "xml" must be text or json`},
@@ -220,7 +223,7 @@ func TestOutputs(t *testing.T) {
 		`"kind": "RolloutTree"`:             {"get", "web", "-o", "json"},
 		"kind: Rollout\n":                   {"do", "web", "abort", "-o", "yaml"},
 		"replicaset/web-6f9d5b7c8d":         {"get", "web"},
-		"11  succeeded  v6":                 {"history", "web"},
+		"11  succeeded    v6":               {"history", "web"},
 		"~ spec.containers[app].image":      {"diff", "web", "12"},
 		"and 3 more changes":                {"diff", "web", "10"},
 		"kubectl-weir test\n":               {"version"},
@@ -251,6 +254,60 @@ func TestExternalDiff(t *testing.T) {
 	}
 }
 
+// rollback after a release is over goes back to the version before it. A script must confirm that.
+func TestRollbackAtRest(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if q.Method != http.MethodGet {
+			t.Errorf("sent %s %s", q.Method, q.URL)
+		}
+		_, _ = io.WriteString(w, `{"metadata":{"name":"web","namespace":"shop"},"state":"AtRest","summary":"No release in progress.",`+
+			`"actions":[{"verb":"rollback","title":"Roll back","possible":false,"allowed":true,"reason":"no release is in progress"}]}`)
+	}))
+	t.Cleanup(server.Close)
+	r := &recording{Server: server}
+	out, code := r.run(t, "rollback", "web")
+	if want := "error: web: no release is in progress; to go back to the version before the latest release, use: kubectl weir undo web, or add --yes\n"; code != 1 || out != want {
+		t.Errorf("exit %d:\n%s", code, out)
+	}
+	if out, code := r.run(t, "why", "web"); code != 0 || out != "No release in progress.\n" {
+		t.Errorf("exit %d:\n%s", code, out)
+	}
+}
+
+// If the server of Weir does not answer kube-apiserver, the error names the command that finds the cause.
+func TestUnavailable(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = io.WriteString(w, "error trying to reach service: connection refused")
+	}))
+	t.Cleanup(server.Close)
+	for _, args := range []string{"why web", "list", "list -A", "plan web", "history web", "history -A", "promote -l app=web"} {
+		r := &recording{Server: server}
+		out, code := r.run(t, strings.Fields(args)...)
+		if code != 1 || strings.Count(out, "\n") != 1 || !strings.Contains(out, "kubectl weir doctor") || !strings.Contains(out, "weir-apiserver doctor") {
+			t.Errorf("%s: exit %d:\n%s", args, code, out)
+		}
+	}
+}
+
+// A suggested command can be copied: it has the namespace and the global flags, and what the server needs.
+func TestSuggestedCommands(t *testing.T) {
+	t.Parallel()
+	r := newRecording(t)
+	out, code := r.run(t, "why", "web", "--as", "bob smith")
+	for _, want := range []string{
+		" kubectl weir abort web -n shop --server=" + r.URL + " '--as=bob smith'\n", " kubectl weir promote web -n shop --server=" + r.URL + " '--as=bob smith' --full ",
+		" kubectl weir jump web STEP -n shop ",
+	} {
+		if code != 0 || !strings.Contains(strings.ReplaceAll(out, "  ", "\n"), strings.TrimSpace(want)) {
+			t.Errorf("exit %d, the output lacks %q:\n%s", code, want, out)
+		}
+	}
+}
+
 // A verb that overrides the checks needs two permissions. The error names the missing one. Servers of
 // earlier versions do not report it; then the error names both.
 func TestForbidden(t *testing.T) {
@@ -260,10 +317,10 @@ func TestForbidden(t *testing.T) {
 		needs, missing []string
 		want           string
 	}{
-		{nil, nil, "forbidden: you may not create rollouts/promote in namespace shop"},
-		{override, nil, "forbidden: you may not create both rollouts/promote and rollouts/override in namespace shop"},
-		{override, []string{"rollouts/override"}, "forbidden: you may not create rollouts/override in namespace shop"},
-		{override, []string{"rollouts/promote", "rollouts/override"}, "forbidden: you may not create rollouts/promote and rollouts/override in namespace shop"},
+		{nil, nil, "forbidden: you need permission to create rollouts/promote in namespace shop"},
+		{override, nil, "forbidden: you need permission to create both rollouts/promote and rollouts/override in namespace shop"},
+		{override, []string{"rollouts/override"}, "forbidden: you need permission to create rollouts/override in namespace shop"},
+		{override, []string{"rollouts/promote", "rollouts/override"}, "forbidden: you need permission to create rollouts/promote and rollouts/override in namespace shop"},
 	} {
 		why := &v1beta1.RolloutWhy{Actions: []v1beta1.Action{{Verb: "promote", Possible: true, Needs: test.needs, Missing: test.missing}}}
 		why.Namespace = "shop"
@@ -277,7 +334,7 @@ func TestForbidden(t *testing.T) {
 func TestOverrideNeedsReason(t *testing.T) {
 	t.Parallel()
 	d := &verbCommand{app: &app{}, override: true, step: 3, yes: true}
-	if err := d.askMissingFields(&v1beta1.Action{Verb: "jump", Needs: []string{"step"}}); err == nil || err.Error() != "say why, by --reason" {
+	if err := d.askMissingFields(&v1beta1.Action{Verb: "jump", Needs: []string{"step"}}); err == nil || err.Error() != "missing --reason: jump needs a reason here" {
 		t.Errorf("it says %v", err)
 	}
 	if d.reason = "known"; d.askMissingFields(&v1beta1.Action{Verb: "jump", Needs: []string{"step"}}) != nil {

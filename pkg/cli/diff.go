@@ -28,12 +28,12 @@ type diffCommand struct {
 
 func newDiff(a *app) *cobra.Command {
 	d := &diffCommand{app: a}
-	cmd := a.newRolloutCommand("diff NAME [RELEASE [RELEASE]]", "Say what a release has changed, or how two differ", cobra.RangeArgs(1, 3), d.run)
+	cmd := a.newRolloutCommand("diff NAME [RELEASE [RELEASE]]", "Show what a release changed, or compare two releases", cobra.RangeArgs(1, 3), d.run)
 	cmd.ValidArgsFunction = completeNames(a, "history", listReleases)
-	cmd.Long = `Say what the latest release has changed in the template, or the one that is named, or
-how two releases differ. Two that do not follow each other, and with --full whole
-templates, are compared by the program that KUBECTL_EXTERNAL_DIFF names, or else diff.`
-	cmd.Flags().BoolVar(&d.full, "full", false, "compare the whole templates")
+	cmd.Long = `Show what the latest release, or the named one, changed in the pod template, or how two
+releases differ. Whole templates (--full, or two releases that do not follow each other)
+are compared with the program in KUBECTL_EXTERNAL_DIFF, or else with diff.`
+	cmd.Flags().BoolVar(&d.full, "full", false, "compare whole templates")
 	return cmd
 }
 
@@ -44,7 +44,7 @@ func (d *diffCommand) run(ctx context.Context, t *target, releases []string) err
 	}
 	all := history.value.Releases
 	if len(all) == 0 {
-		return fmt.Errorf("no release of %s is on record", t.name)
+		return fmt.Errorf("%s has no releases yet", t.name)
 	}
 	newest := &all[0]
 	if len(releases) > 0 {
@@ -64,7 +64,7 @@ func (d *diffCommand) run(ctx context.Context, t *target, releases []string) err
 	case oldest == before && !d.full:
 		return d.showOutput(nil, nil, func(s draw.Screen) string { return s.Changes(newest) })
 	case oldest == nil:
-		return fmt.Errorf("the release before %d is not on record: name two", newest.Number)
+		return fmt.Errorf("the release before %d is not recorded any more: name two releases", newest.Number)
 	}
 	return d.compareTemplates(ctx, t, oldest, newest)
 }
@@ -76,7 +76,7 @@ func findRelease(all []v1beta1.PastRelease, given string) (*v1beta1.PastRelease,
 			return &all[i], nil
 		}
 	}
-	return nil, fmt.Errorf("release %s is not on record", given)
+	return nil, fmt.Errorf("there is no release %s; see kubectl weir history", given)
 }
 
 // findReplaced returns the release whose version r replaced; nil if it is not on record.
@@ -102,7 +102,7 @@ func (t *target) readRestorePatch(ctx context.Context, number int64) ([]byte, er
 			return r.Restore.Raw, nil
 		}
 	}
-	return nil, fmt.Errorf("the template of release %d is not on record any more, or you may not get the workload that it is of", number)
+	return nil, fmt.Errorf("the template of release %d is not recorded any more, or you need permission to get its workload", number)
 }
 
 // compareTemplates runs an external program that compares the templates of two releases, as kubectl diff does.
@@ -122,14 +122,14 @@ func (d *diffCommand) compareTemplates(ctx context.Context, t *target, releases 
 		if err != nil {
 			return err
 		}
-		file := filepath.Join(dir, fmt.Sprintf("release-%d.yaml", r.Number))
-		if err := os.WriteFile(file, text, 0o600); err != nil {
+		file := fmt.Sprintf("release-%d.yaml", r.Number)
+		if err := os.WriteFile(filepath.Join(dir, file), text, 0o600); err != nil {
 			return err
 		}
 		command = append(command, file)
 	}
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-	cmd.Stdout, cmd.Stderr = d.Out, d.ErrOut
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, d.Out, d.ErrOut                // in this directory, the output has short file names
 	if err := cmd.Run(); err != nil && cmd.ProcessState.ExitCode() != 1 { // 1 means that the files differ
 		return fmt.Errorf("running %s: %w", command[0], err)
 	}

@@ -4,20 +4,22 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/cli-runtime/pkg/printers"
 	restclient "k8s.io/client-go/rest"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
@@ -31,27 +33,37 @@ type listCommand struct {
 	server                  *server
 	everywhere, mine, watch bool
 	selector                string
+	// mu guards what follows, which the watches of several namespaces share.
+	mu sync.Mutex
 	// mayPromoteIn caches by namespace whether the user may promote.
 	mayPromoteIn map[string]bool
-	// out keeps the widths of the columns between tables.
-	out interface {
-		io.Writer
-		Flush() error
-	}
-	// columns are those of the first table; later events of a watch contain none.
-	columns []metav1.TableColumnDefinition
+	drawing      draw.List
+	// showsNamespaces reports whether the list has Rollouts of several namespaces.
+	showsNamespaces bool
+	// columns are the upper-case names of the columns in the server's first table; later events of a watch
+	// contain none.
+	columns []string
 }
 
 func newList(a *app) *cobra.Command {
 	l := &listCommand{app: a, mayPromoteIn: map[string]bool{}}
-	cmd := a.newCommand("list", "List Rollouts, and what they wait for", cobra.NoArgs, func(ctx context.Context, _ []string) error { return l.run(ctx) })
+	cmd := a.newCommand("list", "List Rollouts, those that need attention first", cobra.NoArgs, func(ctx context.Context, _ []string) error { return l.run(ctx) })
 	cmd.Aliases = []string{"ls"}
+	cmd.Long = `List Rollouts, with what they release and what they wait for. Rollouts that need
+attention come first.
+
+  kubectl weir list -A
+  kubectl weir list -A --mine     # everything waiting for your approval
+  kubectl weir list -n shop,pay   # several namespaces
+
+-A needs permission to list Rollouts in all namespaces. Without it, the list has the
+namespaces that you may read, or else the current one.`
 	l.output = addOutput(cmd, "wide")
 	f := cmd.Flags()
-	f.BoolVarP(&l.everywhere, "all-namespaces", "A", false, "of all namespaces")
-	f.BoolVar(&l.mine, "mine", false, "only those that wait for an approval that you may give")
-	f.BoolVarP(&l.watch, "watch", "w", false, "go on with a line for each change")
-	f.StringVarP(&l.selector, "selector", "l", "", "labels that Rollouts must have")
+	f.BoolVarP(&l.everywhere, "all-namespaces", "A", false, "list the Rollouts of all namespaces")
+	f.BoolVar(&l.mine, "mine", false, "list only Rollouts that wait for an approval that you may give")
+	f.BoolVarP(&l.watch, "watch", "w", false, "after listing, print a line for each change")
+	f.StringVarP(&l.selector, "selector", "l", "", "label selector of Rollouts")
 	return cmd
 }
 
@@ -63,93 +75,306 @@ func (l *listCommand) run(ctx context.Context) error {
 	if l.server, err = l.connect(); err != nil {
 		return err
 	}
+	namespaces := strings.Split(l.server.namespace, ",")
 	if l.everywhere {
-		l.server.namespace = ""
+		namespaces = []string{""}
 	}
 	if !l.isDrawing() {
-		raw, err := send(ctx, l.request())
+		raw, _, err := readNamespaces(ctx, l, namespaces, func(ctx context.Context, namespace string) ([]byte, error) {
+			return send(ctx, l.request(namespace))
+		})
 		if err != nil {
 			return explainError(err, "")
 		}
-		return l.printObject(&l.terminal, raw)
+		return l.printLists(raw)
 	}
-	l.out = printers.GetNewTabWriter(l.Out)
-	var table metav1.Table
-	if err := l.tableRequest().Do(ctx).Into(&table); err != nil {
+	tables, namespaces, err := readNamespaces(ctx, l, namespaces, func(ctx context.Context, namespace string) (*metav1.Table, error) {
+		table := &metav1.Table{}
+		return table, l.tableRequest(namespace).Do(ctx).Into(table)
+	})
+	if err != nil {
 		return explainError(err, "")
 	}
-	if err := l.printTable(ctx, &table); err != nil {
+	l.showsNamespaces = len(namespaces) > 1 || namespaces[0] == ""
+	if err := l.printTables(ctx, tables); err != nil || !l.watch {
 		return err
 	}
-	if !l.watch {
-		return nil
-	}
-	r := l.tableRequest().Param("watch", "true").Param("resourceVersion", table.ResourceVersion)
-	err = followWatch(ctx, r, func(_ watch.EventType, object runtime.Object) error {
-		if change, ok := object.(*metav1.Table); ok {
-			return l.printTable(ctx, change)
-		}
-		return nil
-	})
-	return explainError(err, "")
+	return explainError(l.watchTables(ctx, namespaces, tables), "")
 }
 
-func (l *listCommand) request() *restclient.Request {
-	s := l.server
-	r := s.rest.Get().NamespaceIfScoped(s.namespace, s.namespace != "").Resource("rollouts").Param("labelSelector", l.selector)
+// maxReads is the maximum number of concurrent reads.
+const maxReads = 8
+
+// readNamespaces reads each namespace, and returns the results with their namespaces. If the user may not read all
+// namespaces at once, it reads those that the user may read. An error about one of several namespaces is printed.
+func readNamespaces[T any](ctx context.Context, a interface {
+	printNote(format string, args ...any)
+	findNamespaces(ctx context.Context) ([]string, error)
+}, namespaces []string, readOne func(context.Context, string) (T, error),
+) (all []T, read []string, err error) {
+	all, read, errs := readEach(ctx, namespaces, readOne)
+	if isAll := len(namespaces) == 1 && namespaces[0] == ""; isAll && len(errs) == 1 && apierrors.IsForbidden(errs[0]) {
+		if namespaces, err = a.findNamespaces(ctx); err != nil {
+			return nil, nil, err
+		}
+		all, read, errs = readEach(ctx, namespaces, readOne)
+		errs = slices.DeleteFunc(errs, func(err error) bool { return apierrors.IsForbidden(err) })
+		if len(read) == 0 && len(errs) == 0 {
+			return nil, nil, errNoNamespace
+		}
+	}
+	if len(read) == 0 {
+		return nil, nil, errors.Join(errs...)
+	}
+	for _, err := range errs {
+		a.printNote("error: %s", errorText(err))
+	}
+	return all, read, nil
+}
+
+// errNoNamespace is the error if no namespace can be read and none was named.
+var errNoNamespace = errors.New("you need permission to list rollouts.rollouts.kruise.io in all namespaces; to list the namespaces that you may read, name them: -n shop,pay")
+
+// readEach reads each namespace, some at once.
+func readEach[T any](ctx context.Context, namespaces []string, readOne func(context.Context, string) (T, error)) (all []T, read []string, failed []error) {
+	results, errs := make([]T, len(namespaces)), make([]error, len(namespaces))
+	free := make(chan struct{}, maxReads)
+	var wait sync.WaitGroup
+	for i, namespace := range namespaces {
+		free <- struct{}{}
+		wait.Go(func() {
+			results[i], errs[i] = readOne(ctx, namespace)
+			<-free
+		})
+	}
+	wait.Wait()
+	for i, err := range errs {
+		if err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		all, read = append(all, results[i]), append(read, namespaces[i])
+	}
+	return all, read, failed
+}
+
+// findNamespaces returns the namespaces of the cluster or, if the user may not list them, the current one.
+func (a *app) findNamespaces(ctx context.Context) ([]string, error) {
+	s, err := a.connect()
+	if err != nil {
+		return nil, err
+	}
+	list, err := fetch[metav1.PartialObjectMetadataList](ctx, s.rest.Get().AbsPath("/api/v1/namespaces"), "")
+	switch {
+	case apierrors.IsForbidden(err):
+		a.printNote("You may not list Rollouts in all namespaces. This is namespace %s; name others with -n shop,pay.", s.namespace)
+		return strings.Split(s.namespace, ","), nil
+	case err != nil:
+		return nil, err
+	}
+	names := make([]string, 0, len(list.value.Items))
+	for i := range list.value.Items {
+		names = append(names, list.value.Items[i].Name)
+	}
+	a.printNote("You may not list Rollouts in all namespaces at once. These are the namespaces that you may read.")
+	return names, nil
+}
+
+// printLists prints lists as one list.
+func (l *listCommand) printLists(lists [][]byte) error {
+	if len(lists) == 1 {
+		return l.printObject(&l.terminal, lists[0])
+	}
+	merged := map[string]any{}
+	var items []any
+	for _, raw := range lists {
+		if err := json.Unmarshal(raw, &merged); err != nil {
+			return fmt.Errorf("reading the response: %w", err)
+		}
+		part, _ := merged["items"].([]any)
+		items = append(items, part...)
+	}
+	merged["items"] = items
+	raw, err := json.Marshal(merged)
+	if err != nil {
+		return err
+	}
+	return l.printObject(&l.terminal, raw)
+}
+
+func (l *listCommand) request(namespace string) *restclient.Request {
+	r := l.server.rest.Get().NamespaceIfScoped(namespace, namespace != "").Resource("rollouts").Param("labelSelector", l.selector)
 	if l.mine {
 		r = r.Param("fieldSelector", "status.phase=Progressing,status.currentStepState=StepPaused")
 	}
 	return r
 }
 
-func (l *listCommand) tableRequest() *restclient.Request {
-	return l.request().Param("includeObject", "Metadata").SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io,application/json")
+func (l *listCommand) tableRequest(namespace string) *restclient.Request {
+	return l.request(namespace).Param("includeObject", "Metadata").SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io,application/json")
 }
 
-// printTable prints the rows of the server's table with all columns, and the titles once.
-func (l *listCommand) printTable(ctx context.Context, table *metav1.Table) error {
+// watchTables prints a line for each change in the namespaces, until one of the watches ends.
+func (l *listCommand) watchTables(ctx context.Context, namespaces []string, from []*metav1.Table) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := make(chan error, len(namespaces))
+	for i, namespace := range namespaces {
+		r := l.tableRequest(namespace).Param("watch", "true").Param("resourceVersion", from[i].ResourceVersion)
+		go func() {
+			ended <- followWatch(ctx, r, func(_ watch.EventType, object runtime.Object) error {
+				if change, ok := object.(*metav1.Table); ok {
+					return l.printTables(ctx, []*metav1.Table{change})
+				}
+				return nil
+			})
+		}()
+	}
+	err := <-ended
+	stop()
+	for range len(namespaces) - 1 {
+		<-ended
+	}
+	return err
+}
+
+// printTables prints the rows of tables, and the titles once.
+func (l *listCommand) printTables(ctx context.Context, tables []*metav1.Table) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	first := l.columns == nil
-	if first {
-		l.columns = table.ColumnDefinitions
+	var rows []draw.ListRow
+	for _, table := range tables {
+		if len(table.ColumnDefinitions) > 0 {
+			l.columns = nil
+			for _, c := range table.ColumnDefinitions {
+				l.columns = append(l.columns, strings.ToUpper(c.Name))
+			}
+		}
+		selected, err := l.selectRows(ctx, table.Rows)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, selected...)
 	}
-	table.ColumnDefinitions = l.columns
-	var err error
-	if table.Rows, err = l.selectRows(ctx, table.Rows); err != nil {
-		return err
+	draw.SortRows(rows)
+	if first && len(rows) == 0 && !l.watch {
+		l.printNote("%s", l.describeEmpty())
 	}
-	if first && len(table.Rows) == 0 && !l.watch {
-		l.printNote("No Rollouts found.")
-	}
-	p := printers.NewTablePrinter(printers.PrintOptions{Wide: true, WithNamespace: l.everywhere, NoHeaders: !first})
-	if err := p.PrintObj(table, l.out); err != nil {
-		return err
-	}
-	return l.out.Flush()
+	s := l.screen()
+	_, err := fmt.Fprint(l.Out, s.Finish(l.drawing.Draw(s, rows)))
+	return err
 }
 
-// selectRows returns the selected rows in the form that the printer needs.
-func (l *listCommand) selectRows(ctx context.Context, rows []metav1.TableRow) ([]metav1.TableRow, error) {
-	var wanted []metav1.TableRow
+func (l *listCommand) describeEmpty() string {
+	switch {
+	case l.mine:
+		return "Nothing needs your approval."
+	case l.selector != "":
+		return "No Rollouts match the labels."
+	}
+	return "No Rollouts found. Write one: kubectl weir init deployment/NAME"
+}
+
+// selectRows returns the rows that the user wants to see.
+func (l *listCommand) selectRows(ctx context.Context, rows []metav1.TableRow) ([]draw.ListRow, error) {
+	var wanted []draw.ListRow
+	var targets []*target
 	for _, row := range rows {
 		meta := &metav1.PartialObjectMetadata{}
 		if err := json.Unmarshal(row.Object.Raw, meta); err != nil {
 			return nil, fmt.Errorf("reading the list: %w", err)
 		}
-		if l.mine && (!l.waitsForApproval(row) || !l.mayPromote(ctx, meta.Namespace)) {
-			continue
+		r := l.toRow(meta, row.Cells)
+		if !l.mine || r.WaitsForPerson && l.mayPromote(ctx, meta.Namespace) {
+			wanted, targets = append(wanted, r), append(targets, &target{&server{l.server.rest, meta.Namespace}, meta.Name})
 		}
-		row.Cells, _ = draw.Clean(row.Cells).([]any)
-		row.Object.Object = meta
-		wanted = append(wanted, row)
+	}
+	if !slices.Contains(l.columns, "STATE") || !slices.Contains(l.columns, "VERSIONS") {
+		explainRows(ctx, wanted, targets)
 	}
 	return wanted, nil
 }
 
-// waitsForApproval reports whether the column WAITING-FOR mentions an approval; true without that column.
-func (l *listCommand) waitsForApproval(row metav1.TableRow) bool {
-	at := slices.IndexFunc(l.columns, func(c metav1.TableColumnDefinition) bool { return strings.EqualFold(c.Name, "WAITING-FOR") })
-	return at < 0 || at >= len(row.Cells) || strings.Contains(strings.ToLower(fmt.Sprint(row.Cells[at])), "approval")
+// maxExplained is the maximum number of Rollouts that are read one by one.
+const maxExplained = 100
+
+// explainRows sets the states and the versions of rows, which the server's table does not have. In a long list, Rollouts at
+// rest stay without a version. If the user may not read the explanation of a Rollout, its row stays as it is.
+func explainRows(ctx context.Context, rows []draw.ListRow, targets []*target) {
+	free := make(chan struct{}, maxReads)
+	var wait sync.WaitGroup
+	for i := range rows {
+		if len(rows) > maxExplained && rows[i].State == "AtRest" {
+			continue
+		}
+		free <- struct{}{}
+		wait.Go(func() {
+			explainRow(ctx, &rows[i], targets[i])
+			<-free
+		})
+	}
+	wait.Wait()
+}
+
+func explainRow(ctx context.Context, r *draw.ListRow, t *target) {
+	why, err := read[v1beta1.RolloutWhy](ctx, t, "why")
+	if err != nil {
+		return
+	}
+	if r.State != string(v1beta1.PhaseDisabled) { // which is a phase, and at rest
+		r.State = cmp.Or(why.value.State, r.State)
+	}
+	if why.value.Release != nil {
+		r.Versions = draw.Versions(why.value.Release)
+		return
+	}
+	if past, err := read[v1beta1.RolloutReleases](ctx, t, "history"); err == nil {
+		r.Versions = draw.ServingVersion(past.value.Releases)
+	}
+}
+
+// toRow returns a row of the list. Columns that the server does not have stay empty.
+func (l *listCommand) toRow(meta *metav1.PartialObjectMetadata, cells []any) draw.ListRow {
+	cell := func(column string) string {
+		at := slices.Index(l.columns, column)
+		if at < 0 || at >= len(cells) || cells[at] == nil {
+			return ""
+		}
+		return strings.TrimPrefix(draw.Plain(fmt.Sprint(cells[at])), "<none>")
+	}
+	r := draw.ListRow{
+		Name: draw.Plain(meta.Name), State: cmp.Or(cell("STATE"), stateOfPhase(cell("STATUS"), cell("CANARY_STATE"))), Versions: cell("VERSIONS"),
+		Step: cell("STEP"), Traffic: cell("TRAFFIC"), WaitingFor: strings.TrimPrefix(cell("WAITING-FOR"), "nothing"), Since: cell("SINCE"),
+	}
+	r.WaitsForPerson = waitsForPerson(r.State, r.WaitingFor) || !slices.Contains(l.columns, "WAITING-FOR")
+	if l.showsNamespaces {
+		r.Namespace = draw.Plain(meta.Namespace)
+	}
+	if l.isWide() {
+		r.New, r.By = cell("NEW"), cell("BY")
+	}
+	return r
+}
+
+// stateOfPhase returns the state of a Rollout for servers whose table has no states.
+func stateOfPhase(phase, step string) string {
+	switch {
+	case phase == string(v1beta1.PhaseHealthy):
+		return "AtRest"
+	case phase == string(v1beta1.PhaseProgressing) && step == string(v1beta1.StepPaused):
+		return "Waiting"
+	case phase == string(v1beta1.PhaseProgressing), phase == string(v1beta1.PhaseInitial):
+		return "Moving"
+	case phase == "":
+		return ""
+	}
+	return phase
+}
+
+// waitsForPerson reports whether a release waits for an approval.
+func waitsForPerson(state, waitingFor string) bool {
+	return (state == "Waiting" || state == "Failing" || state == "") && strings.Contains(strings.ToLower(waitingFor), "approval")
 }
 
 // mayPromote asks the server once per namespace. After an error it returns true, because the server checks

@@ -18,6 +18,7 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	"github.com/weir-rollouts/weir/pkg/cli/draw"
+	"github.com/weir-rollouts/weir/pkg/cli/glossary"
 )
 
 // These are the messages of the live view, other than those of the terminal.
@@ -55,14 +56,11 @@ type effects struct {
 	doubt func(v1beta1.Action) tea.Cmd
 }
 
-// verbKeys are the keys of the verbs; other verbs have numbers.
-var verbKeys = map[string]string{
-	"promote": "p", "promote --full": "f", "abort": "a", "rollback": "b", "retry": "r", "pause": "z", "resume": "u", "jump": "j",
-}
-
-// keyForAction returns the key of an action with the given index among the possible actions.
+// keyForAction returns the key of an action with the given index among the possible actions. An action that the
+// glossary does not have gets its number.
 func keyForAction(a *v1beta1.Action, at int) string {
-	return cmp.Or(verbKeys[draw.ActionName(a)], strconv.Itoa(at+1))
+	known, _ := glossary.FindAction(draw.ActionName(a))
+	return cmp.Or(known.Key, strconv.Itoa(at+1))
 }
 
 // possibleActions returns the actions that have a key.
@@ -126,7 +124,7 @@ func (m *liveView) handleTree(t *v1beta1.RolloutTree) tea.Cmd {
 	m.picture.Tree, m.lostReason = t, ""
 	m.picture.Sample()
 	if d := m.dialog; d != nil && !slices.ContainsFunc(m.possibleActions(), d.isAbout) {
-		m.dialog, m.status = nil, "the release has moved on meanwhile: "+t.Why.Summary
+		m.dialog, m.status = nil, "the release has moved on: "+t.Why.Summary
 	}
 	return m.more(t)
 }
@@ -178,7 +176,7 @@ func (m *liveView) handleDialogKey(k tea.KeyPressMsg) tea.Cmd {
 		if !d.nextField() {
 			return nil
 		}
-		m.dialog, m.status = nil, d.action.Verb+" is sent"
+		m.dialog, m.status = nil, "sending "+d.action.Verb+"…"
 		return m.send(d.action, d)
 	default:
 		d.enterText(k.Text)
@@ -209,7 +207,7 @@ func (m *liveView) drawView() string {
 		}
 	}
 	if m.lostReason != "" {
-		below = m.screen.Paint(draw.Red, "trying again: ") + below
+		below = m.screen.Paint(draw.Red, "connection lost, reconnecting: ") + below
 	}
 	below = m.screen.Finish(below)
 	lines := strings.Split(strings.TrimRight(above, "\n"), "\n")
@@ -234,7 +232,7 @@ func (m *liveView) describeKeys() string {
 	}
 	parts = append(parts, m.screen.Paint(draw.Bold, "t")+" pods", m.screen.Paint(draw.Bold, "?")+" all keys", m.screen.Paint(draw.Bold, "q")+" quit")
 	if m.help {
-		parts = append(parts, "arrows, page up and down, home: move", "ctrl+z: suspend")
+		parts = append(parts, "arrows, page up, page down, home: scroll", "ctrl+z: suspend")
 	}
 	return m.screen.Wrap(strings.ReplaceAll(strings.Join(parts, "  "), "\n  ", "\n"), "")
 }

@@ -118,12 +118,12 @@ func TestLiveActs(t *testing.T) {
 	moved.Why.Actions[0].Body.Raw = []byte(`{"expect":{"step":3}}`)
 	moved.Why.Summary = "Step 3 of 3 of v8 waits for its pods."
 	v.Update(treeMessage{moved})
-	if v.press("enter"); len(v.sent) != 1 || !strings.Contains(v.drawView(), "the release has moved on meanwhile: Step 3") {
+	if v.press("enter"); len(v.sent) != 1 || !strings.Contains(v.drawView(), "the release has moved on: Step 3") {
 		t.Errorf("sent %q after the release had moved on:\n%s", v.sent, v.drawView())
 	}
 	v.Update(sentMessage{"promote", errors.New("conflict")})
 	v.Update(lostMessage{errors.New("connection refused")})
-	for _, want := range []string{"promote: conflict", "trying again: ", "connection refused"} {
+	for _, want := range []string{"promote: conflict", "connection lost, reconnecting: ", "connection refused"} {
 		if !strings.Contains(v.drawView(), want) {
 			t.Errorf("the view lacks %q:\n%s", want, v.drawView())
 		}

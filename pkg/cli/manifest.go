@@ -27,14 +27,14 @@ type manifestFlag struct {
 }
 
 func (m *manifestFlag) addFlag(cmd *cobra.Command) *cobra.Command {
-	cmd.Flags().StringSliceVarP(&m.files, "filename", "f", nil, "files, directories or URLs of manifests; - is the standard input")
+	cmd.Flags().StringSliceVarP(&m.files, "filename", "f", nil, "manifest files, directories or URLs; use - for stdin")
 	return cmd
 }
 
 // readAll reads the manifests, and returns an error if there are no files.
 func (m *manifestFlag) readAll() ([]*unstructured.Unstructured, error) {
 	if len(m.files) == 0 {
-		return nil, errors.New("name manifests by -f")
+		return nil, errors.New("missing -f: name the manifests")
 	}
 	return readFiles(m.files)
 }
@@ -64,18 +64,18 @@ func isWorkload(o *unstructured.Unstructured) bool {
 
 func newLint(a *app) *cobra.Command {
 	var m manifestFlag
-	cmd := a.newCommand("lint -f FILE", "Validate manifests without a cluster, by the rules of the server", cobra.NoArgs, func(context.Context, []string) error {
+	cmd := a.newCommand("lint -f FILE", "Validate manifests offline, with the server's rules", cobra.NoArgs, func(context.Context, []string) error {
 		objects, err := m.readAll()
 		if err != nil {
 			return err
 		}
-		looked, bad := int32(0), false
+		var checked, errs, warnings int32
 		for _, o := range objects {
 			r := lint.Object(o)
 			if r.Known {
-				looked++
+				checked++
 			}
-			bad = bad || len(r.Errors) > 0
+			errs, warnings = errs+int32(len(r.Errors)), warnings+int32(len(r.Warnings)) //nolint:gosec // of one manifest
 			name := strings.ToLower(o.GetKind()) + "/" + o.GetName()
 			for _, e := range r.Errors {
 				fmt.Fprintln(a.Out, draw.Plain("ERROR  "+name+": "+e))
@@ -84,26 +84,52 @@ func newLint(a *app) *cobra.Command {
 				fmt.Fprintln(a.Out, draw.Plain("WARN   "+name+": "+w))
 			}
 		}
-		a.printNote("%s of Weir looked at, of %d.", draw.Count(looked, "object"), len(objects))
-		if bad {
+		a.printNote("%s", summarizeLint(objects, checked, errs, warnings))
+		if errs > 0 {
 			return &exitError{code: exitPerson}
 		}
 		return nil
 	})
-	cmd.Long = "Validate manifests without a cluster, by the rules of the server of this version.\nExit code 3: there are errors."
+	cmd.Long = "Validate manifests offline, with this version's server rules.\nExit code 3: there are errors."
 	return m.addFlag(cmd)
+}
+
+// otherTools are the API groups whose manifests kubectl weir convert reads.
+var otherTools = []string{"argoproj.io", "flagger.app"}
+
+// summarizeLint describes how many objects were checked and what was found.
+func summarizeLint(objects []*unstructured.Unstructured, checked, errs, warnings int32) string {
+	result := "no problems"
+	switch {
+	case errs > 0 && warnings > 0:
+		result = draw.Count(errs, "error") + ", " + draw.Count(warnings, "warning")
+	case errs > 0:
+		result = draw.Count(errs, "error")
+	case warnings > 0:
+		result = draw.Count(warnings, "warning")
+	}
+	text := fmt.Sprintf("Checked %s (%d in the input): %s.", draw.Count(checked, "Weir object"), len(objects), result)
+	if checked == 0 {
+		text = fmt.Sprintf("Checked nothing: the input has no Weir objects, but %s.", draw.Count(int32(len(objects)), "other object")) //nolint:gosec // of one command
+	}
+	if slices.ContainsFunc(objects, func(o *unstructured.Unstructured) bool {
+		return slices.Contains(otherTools, o.GroupVersionKind().Group)
+	}) {
+		text += " To convert manifests of Argo Rollouts or Flagger, use kubectl weir convert."
+	}
+	return text
 }
 
 func newConvert(a *app) *cobra.Command {
 	var m manifestFlag
-	cmd := a.newCommand("convert -f FILE", "Write manifests of Argo Rollouts and Flagger for Weir", cobra.NoArgs, func(context.Context, []string) error {
+	cmd := a.newCommand("convert -f FILE", "Convert manifests of Argo Rollouts and Flagger", cobra.NoArgs, func(context.Context, []string) error {
 		objects, err := m.readAll()
 		if err != nil {
 			return err
 		}
 		results := convert.Manifests(objects)
 		if len(results) == 0 {
-			return errors.New("no manifest of Argo Rollouts or Flagger was found")
+			return errors.New("the input has no manifest of Argo Rollouts or Flagger")
 		}
 		noted, err := a.renderManifests(results)
 		if err == nil && noted {
@@ -111,9 +137,9 @@ func newConvert(a *app) *cobra.Command {
 		}
 		return err
 	})
-	cmd.Long = `Write Rollouts and AnalysisTemplates of Argo Rollouts, and Canaries and MetricTemplates of
-Flagger, for Weir. What has no counterpart is a comment at its place and a line of the
-standard error, and the exit code is 3.`
+	cmd.Long = `Convert Rollouts and AnalysisTemplates of Argo Rollouts, and Canaries and MetricTemplates
+of Flagger. A field without a counterpart becomes a comment in its place and a line on
+stderr, and the exit code is 3.`
 	return m.addFlag(cmd)
 }
 
@@ -138,7 +164,7 @@ func (a *app) renderManifests(results []convert.Result) (noted bool, err error) 
 func newInit(a *app) *cobra.Command {
 	var m manifestFlag
 	var steps []string
-	cmd := a.newCommand("init KIND/NAME | -f FILE", "Write a Rollout for a workload, with the Services and routes that are found", cobra.MaximumNArgs(1),
+	cmd := a.newCommand("init KIND/NAME | -f FILE", "Write a Rollout for a workload, with the Services and routes that it finds", cobra.MaximumNArgs(1),
 		func(_ context.Context, args []string) error {
 			read := m.readAll
 			if len(args) == 1 {
@@ -150,14 +176,14 @@ func newInit(a *app) *cobra.Command {
 			}
 			at := slices.IndexFunc(there, isWorkload)
 			if at < 0 {
-				return errors.New("no workload with a template of pods was found")
+				return errors.New("the input has no workload with a pod template")
 			}
 			_, err = a.renderManifests([]convert.Result{convert.ProposeRollout(there[at], steps, there)})
 			return err
 		})
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
 	cmd.Example = "  kubectl weir init deployment/web > rollout.yaml\n  kubectl weir init -f deployment.yaml -f service.yaml -f ingress.yaml --steps 1,25%,100%"
-	cmd.Flags().StringSliceVar(&steps, "steps", []string{"20%", "50%", "100%"}, "pods of the new version after each step")
+	cmd.Flags().StringSliceVar(&steps, "steps", []string{"20%", "50%", "100%"}, "new pods after each step")
 	return m.addFlag(cmd)
 }
 
@@ -168,7 +194,7 @@ var routerKinds = []string{"services", "ingresses.networking.k8s.io", "httproute
 // that the cluster does not serve, and prints an error for kinds that cannot be read.
 func (a *app) readSurroundings(arg string) ([]*unstructured.Unstructured, error) {
 	if !strings.Contains(arg, "/") {
-		return nil, fmt.Errorf("%q must be KIND/NAME, such as deployment/web", arg)
+		return nil, fmt.Errorf("%q must be KIND/NAME, for example deployment/web", arg)
 	}
 	namespace, _, err := a.flags.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
@@ -188,7 +214,7 @@ func (a *app) readSurroundings(arg string) ([]*unstructured.Unstructured, error)
 		}
 		found, err := a.readObjects(namespace, kind)
 		if err != nil {
-			a.printNote("Not looked at: %s", err)
+			a.printNote("Could not read: %s", err)
 		}
 		all = append(all, found...)
 	}

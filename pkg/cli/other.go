@@ -18,7 +18,7 @@ import (
 func newDoctor(a *app) *cobra.Command {
 	var output string
 	var names []string
-	cmd := a.newCommand("doctor", "Say what is wrong with an installation, and what fixes it", cobra.NoArgs, func(ctx context.Context, _ []string) error {
+	cmd := a.newCommand("doctor", "Check a Weir installation, and name the fix of each problem", cobra.NoArgs, func(ctx context.Context, _ []string) error {
 		if output != "text" && output != "json" {
 			return fmt.Errorf("--output %q must be text or json", output)
 		}
@@ -42,15 +42,15 @@ func newDoctor(a *app) *cobra.Command {
 		}
 		return nil
 	})
-	cmd.Long = "Look at an installation of Weir, with the rights of a cluster administrator. Nothing is changed.\nThe exit code is 1 if anything was found, or could not be looked at."
+	cmd.Long = "Check a Weir installation (requires cluster-admin). Makes no changes.\nExits 1 if it finds a problem or cannot complete a check."
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
-	cmd.Flags().StringSliceVar(&names, "check", nil, "only these checks")
+	cmd.Flags().StringSliceVar(&names, "check", nil, "run only these checks")
 	return cmd
 }
 
 func newDashboard(a *app) *cobra.Command {
 	var contexts []string
-	cmd := a.newCommand("dashboard", "Serve the dashboard on this machine, to you alone", cobra.NoArgs, func(ctx context.Context, _ []string) error {
+	cmd := a.newCommand("dashboard", "Serve the dashboard locally, for you only", cobra.NoArgs, func(ctx context.Context, _ []string) error {
 		if len(contexts) == 0 {
 			contexts = []string{*a.flags.Context}
 		}
@@ -72,7 +72,7 @@ func newDashboard(a *app) *cobra.Command {
 		}
 		return a.serveDashboards(ctx, contexts, configs)
 	})
-	cmd.Flags().StringSliceVar(&contexts, "contexts", nil, "serve these contexts of the kubeconfig, each at an address of its own")
+	cmd.Flags().StringSliceVar(&contexts, "contexts", nil, "kubeconfig contexts to serve, each on its own address")
 	return cmd
 }
 
@@ -108,6 +108,14 @@ func (a *app) serveDashboards(ctx context.Context, contexts []string, configs []
 		}
 	}
 	return <-ended
+}
+
+func newTerms(a *app) *cobra.Command {
+	return a.newCommand("terms", "Explain the states of a release, the actions, and other words", cobra.NoArgs, func(context.Context, []string) error {
+		s := a.screen()
+		_, err := fmt.Fprint(a.Out, s.Finish(s.Terms()))
+		return err
+	})
 }
 
 func newVersion(a *app) *cobra.Command {

@@ -29,22 +29,23 @@ type planCommand struct {
 
 func newPlan(a *app) *cobra.Command {
 	q := &planCommand{app: a}
-	cmd := a.newCommand("plan NAME", "Say what a release will do, or would", cobra.MaximumNArgs(1), q.run)
-	cmd.Long = `Say what the release under way, or the next one, will do step by step, computed by
-the code that will do it. Nothing is changed. Exit code 3: the plan has errors.
+	cmd := a.newCommand("plan NAME", "Preview a release step by step", cobra.MaximumNArgs(1), q.run)
+	cmd.Long = `Preview the release in progress, or the next one, step by step. The server computes
+the plan with the code that runs releases. Nothing is changed.
+Exit code 3: the plan has errors.
 
   kubectl weir plan web --image app=web:v8
   kubectl weir plan -f rollout.yaml -f deployment.yaml    # before they are applied
   kubectl weir plan web --after promote`
 	q.output = addOutput(cmd)
 	f := cmd.Flags()
-	f.StringToStringVar(&q.images, "image", nil, "another image: CONTAINER=IMAGE")
-	f.Int32Var(&q.replicas, "replicas", unsetReplicas, "another number of pods")
-	f.StringSliceVarP(&q.files, "filename", "f", nil, "manifest of the workload, of the Rollout, or of both")
-	f.StringVar(&q.after.Verb, "after", "", "what would this verb do now?")
-	f.Int32Var(&q.after.Step, "step", 0, "of the verb jump")
-	f.BoolVar(&q.after.Full, "full", false, "of the verb promote")
-	f.BoolVar(&q.after.Override, "override", false, "of the verbs promote, jump and retry")
+	f.StringToStringVar(&q.images, "image", nil, "preview another image: CONTAINER=IMAGE")
+	f.Int32Var(&q.replicas, "replicas", unsetReplicas, "preview another number of pods")
+	f.StringSliceVarP(&q.files, "filename", "f", nil, "preview manifests of the workload, the Rollout, or both")
+	f.StringVar(&q.after.Verb, "after", "", "preview an action, for example promote")
+	f.Int32Var(&q.after.Step, "step", 0, "step of --after jump")
+	f.BoolVar(&q.after.Full, "full", false, "with --after promote: approve all remaining steps")
+	f.BoolVar(&q.after.Override, "override", false, "with --after promote, jump or retry: despite failed or pending checks")
 	f.Lookup("replicas").DefValue = "0" // the help shows no default of 0
 	return cmd
 }
@@ -75,7 +76,7 @@ func (q *planCommand) run(ctx context.Context, args []string) error {
 	}
 	args = append(args, named...)
 	if len(args) == 0 {
-		return errors.New("name a Rollout")
+		return errors.New("missing NAME; usage: kubectl weir plan NAME")
 	}
 	t, err := q.openTarget(ctx, args[0])
 	if err != nil {

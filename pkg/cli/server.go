@@ -79,7 +79,7 @@ func decode[T any](raw []byte) (a response[T], err error) {
 	a.raw = raw
 	var value any
 	if err = json.Unmarshal(raw, &value); err != nil {
-		return a, fmt.Errorf("reading the answer: %w", err)
+		return a, fmt.Errorf("reading the response: %w", err)
 	}
 	harmless, err := json.Marshal(draw.Clean(value))
 	if err != nil {
@@ -134,6 +134,9 @@ func explainError(err error, sub string) error {
 // errorText returns the text of an error. If no server has answered, the text contains the address.
 func errorText(err error) string {
 	lost, isLost := errors.AsType[*url.Error](err)
+	if !isLost && apierrors.IsServiceUnavailable(err) {
+		return draw.Plain(fmt.Sprintf("Weir's API server does not answer (%s); find the cause with: kubectl weir doctor, or weir-apiserver doctor", err))
+	}
 	if !isLost {
 		return draw.Plain(err.Error())
 	}
@@ -143,7 +146,7 @@ func errorText(err error) string {
 		cause = op.Err
 	}
 	if address.Host == "localhost:8080" {
-		return "no kubeconfig names a cluster: set KUBECONFIG, or use --kubeconfig"
+		return "no cluster is configured: set KUBECONFIG, or use --kubeconfig"
 	}
 	return draw.Plain(fmt.Sprintf("no answer from %s (%s): check --context", address.Host, cause))
 }
@@ -188,13 +191,13 @@ func (s *server) find(ctx context.Context, arg string) (*target, error) {
 			return &target{s, found[i].Name}, nil
 		}
 	}
-	return nil, fmt.Errorf("no Rollout in namespace %s is about %s", s.namespace, arg)
+	return nil, fmt.Errorf("no Rollout in namespace %s controls %s", s.namespace, arg)
 }
 
 // findAll finds the Rollouts that arguments name, or that labels select.
 func (s *server) findAll(ctx context.Context, args []string, selector string) ([]*target, error) {
 	if (len(args) > 0) == (selector != "") {
-		return nil, errors.New("name Rollouts, or select some with -l")
+		return nil, errors.New("missing NAME: name Rollouts, or select them with -l")
 	}
 	if _, err := labels.Parse(selector); err != nil {
 		return nil, fmt.Errorf("--selector %q: %w", selector, err)
@@ -215,7 +218,7 @@ func (s *server) findAll(ctx context.Context, args []string, selector string) ([
 		all = append(all, &target{s, found[i].Name})
 	}
 	if err == nil && len(all) == 0 {
-		err = fmt.Errorf("no Rollout in namespace %s has the labels %s", s.namespace, selector)
+		err = fmt.Errorf("no Rollout in namespace %s matches the labels %s", s.namespace, selector)
 	}
 	return all, err
 }

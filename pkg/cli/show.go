@@ -14,11 +14,11 @@ import (
 )
 
 func newWhy(a *app) *cobra.Command {
-	return newShow(a, "why", "Say what a Rollout waits for, since when, and what you can do", draw.Screen.Why)
+	return newShow(a, "why", "Show what a Rollout is waiting for, for how long, and what you can do", draw.Screen.Why)
 }
 
 // newShow returns a command that draws or prints a subresource of a Rollout.
-func newShow[T any](a *app, sub, short string, drawing func(draw.Screen, *T) string) *cobra.Command {
+func newShow[T any](a *app, sub, short string, drawing func(draw.Screen, *T) string, drawings ...string) *cobra.Command {
 	var o *output
 	cmd := a.newRolloutCommand(sub+" NAME", short, cobra.ExactArgs(1), func(ctx context.Context, t *target, _ []string) error {
 		got, err := read[T](ctx, t, sub)
@@ -27,18 +27,55 @@ func newShow[T any](a *app, sub, short string, drawing func(draw.Screen, *T) str
 		}
 		return a.showOutput(o, got.raw, func(s draw.Screen) string { return drawing(s, &got.value) })
 	})
-	o = addOutput(cmd)
+	o = addOutput(cmd, drawings...)
 	return cmd
 }
 
 func newHistory(a *app) *cobra.Command {
-	return newShow(a, "history", "List releases: who decided what, why, and how long it took", draw.Screen.History)
+	audit := &auditCommand{app: a}
+	var since string
+	one := newShow(a, "history", "List releases, and who decided what and why", draw.Screen.History, "csv")
+	showOne := one.RunE
+	cmd := a.newCommand("history [NAME]", one.Short, cobra.MaximumNArgs(1), nil)
+	cmd.Long = `List the releases of a Rollout, and who decided what and why.
+
+Without NAME, or with --since or -o csv, list the decisions of all Rollouts of the
+namespace, or with -A of the cluster, for example for an audit. Times are in UTC.
+
+  kubectl weir history web
+  kubectl weir history -A --since 24h
+  kubectl weir history -A --since 30d -o csv > decisions.csv`
+	cmd.Flags().AddFlagSet(one.Flags())
+	cmd.PreRunE = one.PreRunE
+	cmd.Flags().BoolVarP(&audit.everywhere, "all-namespaces", "A", false, "list the decisions of all namespaces")
+	cmd.Flags().StringVar(&since, "since", "", "list only decisions of this long, for example 24h or 7d")
+	cmd.RunE = func(c *cobra.Command, args []string) error {
+		audit.format = c.Flags().Lookup("output").Value.String()
+		if len(args) == 1 && !audit.everywhere && since == "" && audit.format != "csv" {
+			return showOne(c, args)
+		}
+		if since != "" {
+			var err error
+			if audit.since, err = parseSince(since); err != nil {
+				return err
+			}
+		}
+		if len(args) == 1 {
+			t, err := a.openTarget(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			audit.name = t.name
+		}
+		return audit.run(c.Context())
+	}
+	return cmd
 }
 
 func newGet(a *app) *cobra.Command {
 	var o *output
 	var watch bool
-	cmd := a.newRolloutCommand("get NAME", "Draw a release: its steps, its shares and its objects", cobra.ExactArgs(1), func(ctx context.Context, t *target, _ []string) error {
+	cmd := a.newRolloutCommand("get NAME", "Show a release as a tree: steps, traffic and objects", cobra.ExactArgs(1), func(ctx context.Context, t *target, _ []string) error {
 		if watch && o.isDrawing() {
 			return a.watchLive(ctx, t, o.isWide())
 		}
@@ -53,7 +90,7 @@ func newGet(a *app) *cobra.Command {
 		return a.showOutput(o, tree.raw, p.Draw)
 	})
 	o = addOutput(cmd, "wide")
-	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "draw it live, with keys to act; without a terminal, a line for each change")
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "watch live, with keys to act; without a terminal, print a line for each change")
 	return cmd
 }
 

@@ -16,6 +16,7 @@ import (
 	restclient "k8s.io/client-go/rest"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/cli/draw"
 )
 
 // errGone is the error after the Rollout was deleted.
@@ -140,7 +141,7 @@ func (a *app) printDecisions(name string, releases []v1beta1.PastRelease, known 
 	}
 	for _, d := range releases[0].Decisions {
 		if known >= 0 && d.ID > known {
-			text := fmt.Sprintf("%s of step %d by %s", d.Verb, d.Step, d.User)
+			text := fmt.Sprintf("%s: %s at step %d", d.User, draw.DescribeVerb(&d), d.Step)
 			if d.Reason != "" {
 				text += ": " + d.Reason
 			}

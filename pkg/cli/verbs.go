@@ -4,29 +4,32 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
 
 	"github.com/spf13/cobra"
+
+	"github.com/weir-rollouts/weir/pkg/cli/glossary"
 )
 
 // verbs are the commands for verbs, with their flags other than --reason. The server decides what a verb
 // does and whether it is possible.
 var verbs = []struct {
-	name, alias, short   string
+	name, alias          string
 	full, override, step bool
 	// on reports whether the verb continues the release, so that the command first shows the errors of the
 	// plan.
 	on bool
 }{
-	{name: "promote", alias: "approve", short: "Approve the step that waits", full: true, override: true, on: true},
-	{name: "abort", short: "Move traffic and pods back to the stable version"},
-	{name: "rollback", short: "Abort, then set the stable template again"},
-	{name: "retry", short: "Start an aborted release at step 1", override: true, on: true},
-	{name: "pause", short: "Stop the release where it is"},
-	{name: "resume", short: "End the pause", on: true},
-	{name: "jump", short: "Go on at step N", override: true, step: true, on: true},
+	{name: "promote", alias: "approve", full: true, override: true, on: true},
+	{name: "abort"},
+	{name: "rollback"},
+	{name: "retry", override: true, on: true},
+	{name: "pause"},
+	{name: "resume", on: true},
+	{name: "jump", override: true, step: true, on: true},
 }
 
 // verbCommand holds the flags of a verb.
@@ -42,9 +45,10 @@ func newVerbs(a *app) []*cobra.Command {
 	all := make([]*cobra.Command, 0, len(verbs)+1)
 	for _, v := range verbs {
 		d := &verbCommand{app: a, verb: v.name, continuesRelease: v.on}
-		cmd := a.newCommand(v.name+" NAME… | -l SELECTOR", v.short, cobra.ArbitraryArgs, d.run)
+		known, _ := glossary.FindAction(v.name)
+		cmd := a.newCommand(v.name+" NAME… | -l SELECTOR", known.Meaning, cobra.ArbitraryArgs, d.run)
 		if v.step {
-			cmd = a.newCommand(v.name+" NAME STEP", v.short, cobra.ExactArgs(2), func(ctx context.Context, args []string) error {
+			cmd = a.newCommand(v.name+" NAME STEP", known.Meaning, cobra.ExactArgs(2), func(ctx context.Context, args []string) error {
 				if err := d.parseStep(args[1]); err != nil {
 					return err
 				}
@@ -64,33 +68,33 @@ func newVerbs(a *app) []*cobra.Command {
 // newDo returns the command for verbs that this program does not know.
 func newDo(a *app) *cobra.Command {
 	d := &verbCommand{app: a, continuesRelease: true}
-	cmd := a.newCommand("do NAME VERB", "Use any verb that the server has", cobra.ExactArgs(2), func(ctx context.Context, args []string) error {
+	cmd := a.newCommand("do NAME VERB", "Use any action that the server supports", cobra.ExactArgs(2), func(ctx context.Context, args []string) error {
 		d.verb = args[1]
 		return d.run(ctx, args[:1])
 	})
 	cmd.ValidArgsFunction = completeNames(a, "why", listVerbs)
 	d.addFlags(cmd, true, true)
-	cmd.Flags().Int32Var(&d.step, "step", 0, "the step, for a verb that asks for one")
+	cmd.Flags().Int32Var(&d.step, "step", 0, "the step, for an action that needs one")
 	return cmd
 }
 
 func (d *verbCommand) addFlags(cmd *cobra.Command, full, override bool) {
 	d.output = addOutput(cmd)
 	f := cmd.Flags()
-	f.StringVar(&d.reason, "reason", "", "why; it is kept with the decision")
-	f.BoolVarP(&d.yes, "yes", "y", false, "ask nothing")
-	f.StringVarP(&d.selector, "selector", "l", "", "labels of Rollouts, instead of names")
+	f.StringVar(&d.reason, "reason", "", "reason, recorded with the decision")
+	f.BoolVarP(&d.yes, "yes", "y", false, "do not ask for confirmation")
+	f.StringVarP(&d.selector, "selector", "l", "", "label selector of Rollouts, instead of names")
 	addDryRun(cmd, &d.dryRun)
 	if full {
-		f.BoolVar(&d.full, "full", false, "approve every further step, too")
+		f.BoolVar(&d.full, "full", false, "also approve all remaining steps")
 	}
 	if override {
-		f.BoolVar(&d.override, "override", false, "whatever the checks say; takes a --reason")
+		f.BoolVar(&d.override, "override", false, cmp.Or(d.verb, "act")+" despite failed or pending checks (requires --reason)")
 	}
 }
 
 func addDryRun(cmd *cobra.Command, into *string) {
-	cmd.Flags().StringVar(into, "dry-run", "none", "none, or server: the server answers, and stores nothing")
+	cmd.Flags().StringVar(into, "dry-run", "none", `"none" or "server" (validate on the server without saving)`)
 }
 
 func checkDryRun(flag string) error {

@@ -51,7 +51,7 @@ func TestNewerServer(t *testing.T) {
 	for _, width := range []int{0, 30, 80} {
 		s := draw.Screen{Width: width, Now: now}
 		text := strings.Join(strings.Fields(s.Why(why)+s.Plan(plan)+p.Draw(s)+view.drawView()), " ")
-		for _, want := range []string{"the moon", "it rains", "what helps: wait", "dance", "the rain ends", "Frozen", "NOTICE", "tide", "· 1", "encore", "moon/full", "1 dance"} {
+		for _, want := range []string{"the moon", "it rains", "fix: wait", "dance", "the rain ends", "Frozen", "NOTICE", "tide", "· 1", "encore", "moon/full", "1 dance"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("at width %d it is not said: %s\n%s", width, want, text)
 			}

@@ -18,20 +18,21 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
-const aboutWait = `Wait for the release that is under way, and no other. Without one, wait for the
-Rollout as it is; a change of the workload that Weir has not seen yet is waited for.
+const aboutWait = `Wait for the current release only. If the workload has a change that Weir has not
+processed yet, wait for the release of that change. If there is no release, wait for
+the Rollout as it is.
 
   kubectl weir wait web --for=healthy --timeout=30m
   kubectl weir wait web --for=paused,healthy --no-people
 
-Of several conditions the first one counts:
-  healthy   the release is over, and every pod runs the new version
-  paused    it waits for a person
+If several conditions are given, the first one reached wins:
+  healthy   the release is over, and all pods run the new version
+  paused    someone has to act, for example approve a step
   step=N    step N has its pods and its traffic, or is over
   aborted   the abort is complete
 
-Exit codes: 0 reached; 1 usage, permission, no such Rollout; 3 a person has to act
-(--no-people); 4 aborted, cancelled or superseded; 5 stalled; 124 timeout.`
+Exit codes: 0 reached; 1 usage error, missing permission or no such Rollout; 3 someone
+has to act (--no-people); 4 aborted, cancelled or superseded; 5 stalled; 124 timeout.`
 
 // waitCommand holds the flags of wait.
 type waitCommand struct {
@@ -43,12 +44,12 @@ type waitCommand struct {
 
 func newWait(a *app) *cobra.Command {
 	w := &waitCommand{app: a}
-	cmd := a.newRolloutCommand("wait NAME", "Wait for a release, with an exit code for scripts", cobra.ExactArgs(1), w.run)
+	cmd := a.newRolloutCommand("wait NAME", "Wait for a release in CI, with an exit code for each result", cobra.ExactArgs(1), w.run)
 	cmd.Aliases, cmd.Long = []string{"status"}, aboutWait
 	f := cmd.Flags()
-	f.StringSliceVar(&w.conditions, "for", []string{"healthy"}, "healthy, paused, step=N or aborted; the first one counts")
-	f.DurationVar(&w.timeout, "timeout", 30*time.Minute, "how long to wait; 0 looks once")
-	f.BoolVar(&w.noPeople, "no-people", false, "end with 3 as soon as a person has to act")
+	f.StringSliceVar(&w.conditions, "for", []string{"healthy"}, "healthy, paused, step=N or aborted; the first one reached wins")
+	f.DurationVar(&w.timeout, "timeout", 30*time.Minute, "how long to wait; 0 checks once and returns")
+	f.BoolVar(&w.noPeople, "no-people", false, "exit with code 3 as soon as someone has to act")
 	return cmd
 }
 
@@ -182,7 +183,7 @@ func (b *waitedRelease) decideEnd(seen *poll) *exitError {
 	}
 	switch {
 	case b.uid != w.UID:
-		return &exitError{exitAborted, "another Rollout has its name now"}
+		return &exitError{exitAborted, "the Rollout was deleted, and another one has its name"}
 	case b.release == nil && unseen:
 		return nil
 	case b.isOver(w):
@@ -214,7 +215,7 @@ func (b *waitedRelease) findHopeless(w *v1beta1.RolloutWhy) *exitError {
 // decideAfterEnd returns how the wait ends after the release is over.
 func (b *waitedRelease) decideAfterEnd(r *v1beta1.PastRelease) *exitError {
 	if r == nil {
-		return &exitError{exitFailed, fmt.Sprintf("release %d is over, and its outcome is not on record", b.release.Number)}
+		return &exitError{exitFailed, fmt.Sprintf("release %d is over, but its outcome is not recorded", b.release.Number)}
 	}
 	text := fmt.Sprintf("release %d: %s", r.Number, r.Outcome)
 	for _, c := range b.conditions {
@@ -241,7 +242,7 @@ func isReached(condition string, seen *poll) bool {
 	case w.State == "Aborted", w.State == "Aborting":
 		return false
 	case condition == "paused":
-		return w.State == "Paused" || w.State == "Waiting" && needsPerson(w)
+		return needsPerson(w)
 	}
 	n, _ := strconv.ParseInt(strings.TrimPrefix(condition, "step="), 10, 32) // checkFor has validated the number
 	return hasStep(&seen.rollout.Status, int32(n))

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package judge decides from measurements whether a new version may go on.
+// Package judge decides from measurements whether a new version may continue.
 //
 // It is pure: the same check, data and times give the same verdict, however often the data is
 // judged, and whether or not a part of the data was folded into a Carry.
@@ -145,7 +145,7 @@ type Evidence struct {
 func Judge(c Check, d Data, since, now time.Time) Verdict {
 	t, problem := newTrial(c, d)
 	if problem != "" {
-		return Verdict{Is: Inconclusive, Why: truncateMessage("the check is invalid: " + problem)}
+		return Verdict{Is: Inconclusive, Why: truncateMessage(Invalid + problem)}
 	}
 	s, open := t.scan(d, since, now.Add(-c.Lag))
 	t.addOpenBlock(&s, open)

@@ -308,6 +308,22 @@ func TestVerdicts(t *testing.T) {
 			want: "Inconclusive: the check is invalid: the histogram has no boundary at or above 500 ms",
 		},
 		{
+			name: "a boundary of zero", check: latency, after: time.Minute, data: Data{Bounds: []float64{0, 250, 500}},
+			want: "Inconclusive: the check is invalid: a boundary of the histogram is no time",
+		},
+		{
+			name: "a negative boundary", check: latency, after: time.Minute, data: Data{Bounds: []float64{-1, 250, 500}},
+			want: "Inconclusive: the check is invalid: a boundary of the histogram is no time",
+		},
+		{
+			name: "an infinite boundary", check: latency, after: time.Minute, data: Data{Bounds: []float64{250, 500, math.Inf(1)}},
+			want: "Inconclusive: the check is invalid: a boundary of the histogram is no time",
+		},
+		{
+			name: "a boundary that is no number", check: latency, after: time.Minute, data: Data{Bounds: []float64{250, 500, nan}},
+			want: "Inconclusive: the check is invalid: a boundary of the histogram is no time",
+		},
+		{
 			name: "latency without a histogram is not judged by errors", check: latency, after: time.Minute,
 			data: Data{Windows: same(0, 2, pair(150, 150, 0, 1000))},
 			want: "Running: no requests to the new version yet", wake: every,

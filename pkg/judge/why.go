@@ -14,6 +14,9 @@ import (
 
 const maxMessage = 256
 
+// Invalid begins the message of a check that cannot be judged, whatever is measured.
+const Invalid = "the check is invalid: "
+
 // truncateMessage shortens a message for the status.
 func truncateMessage(why string) string {
 	if len(why) <= maxMessage {
@@ -57,7 +60,7 @@ func (t *trial) message(v Verdict, s Carry, d Data, now time.Time) string {
 	text, f := t.reasonText(v, s, d.Nothing, now), d.Fault
 	switch open := v.Is == Running || v.Is == Inconclusive; {
 	case open && f.Invalid:
-		return "the check is invalid: " + f.Why
+		return Invalid + f.Why
 	case open && f.Why != "":
 		text = fmt.Sprintf("no result from %s since %s: %s", t.Source, timeText(f.Since), f.Why)
 	}

@@ -177,7 +177,7 @@ func (c *invariants) checkConditionsForTools(s rollouts.RolloutStatus) {
 		want = "Failed"
 	}
 	if c1 := s.Condition(rollouts.ConditionStalled); c1 != nil && c1.Reason == string(rollouts.StalledDeadline) && !waitsForPods(s) {
-		c.violate("told", "%s/%s stands still and waits for nothing", s.Phase, s.Activity())
+		c.violate("told", "%s/%s stops and waits for nothing", s.Phase, s.Activity())
 	}
 	if f := s.Failing(); f != nil && want == "Current" && f.Reason != string(rollouts.FailingWriteRefused) {
 		c.violate("told", "%s/%s is at rest and fails: %s", s.Phase, s.Activity(), f.Message)

@@ -42,7 +42,7 @@ func (t *transcript) showHistories() {
 				t.formatTime(v.EnteredTime), t.formatTime(v.UpgradedTime), t.formatTime(v.PausedTime), t.formatTime(v.LeftTime))
 		}
 		for _, d := range s.Decisions {
-			t.printUnder("", "%s by %s at step %d: %s", d.Verb, d.User, d.Step, d.Outcome)
+			t.printUnder("", "%s by %s at step %d%s: %s", d.Verb, d.User, d.Step, scopeOf(d), d.Outcome)
 		}
 	}
 }

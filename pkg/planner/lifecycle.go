@@ -34,7 +34,7 @@ func adopt(d *draft) {
 		remaining = remainingAfterInterruption(d.facts, disableTeardown)
 	}
 	if d.applyRemaining(remaining); !remaining.isDone() {
-		d.status.Message = "Rollout gives back what it had taken before"
+		d.status.Message = "Rollout restores what it had taken before"
 		return
 	}
 	if reason := adoptionWaitReason(d.facts); reason != "" {

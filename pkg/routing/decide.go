@@ -31,7 +31,7 @@ var rules = []rule{
 	// A Rollout whose finalizers were removed by a user leaves its finalizer on the TrafficRouting,
 	// and with it the routes.
 	{"left behind", hasMissingRollouts, removeStaleReference},
-	// A TrafficRouting that is being deleted routes nothing, even if releases are under way.
+	// A TrafficRouting that is being deleted routes nothing, even if releases are in progress.
 	{"deleted", isDeleted, terminate},
 	// Without the finalizer, a deletion would leave the routes behind.
 	{"unguarded", func(f *facts) bool { return !hasFinalizer(f) }, addFinalizer},

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package routing decides what one reconcile of a TrafficRouting does. It routes requests as long as a
-// Rollout with a release under way has its finalizer on the TrafficRouting. The package is pure. It must
+// Rollout with a release in progress has its finalizer on the TrafficRouting. The package is pure. It must
 // not know about pods, steps or approvals.
 package routing
 
@@ -41,7 +41,7 @@ type Plan struct {
 	Rule string
 }
 
-// IsInUse reports whether a release that needs the TrafficRouting is under way.
+// IsInUse reports whether a release that needs the TrafficRouting is in progress.
 func IsInUse(r *rollouts.TrafficRouting) bool {
 	return slices.ContainsFunc(r.Finalizers, func(f string) bool { return strings.Contains(f, rollouts.FinalizerProgressing) })
 }

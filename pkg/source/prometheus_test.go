@@ -23,7 +23,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/metric"
 )
 
-// pods are two targets whose counters move with each scrape, and then stand still.
+// pods are two targets whose counters move with each scrape, and then stop.
 type pods struct {
 	mu      sync.Mutex
 	scrapes map[string]int

@@ -126,7 +126,7 @@ func (p *Plan) addRollout(r *rollouts.Rollout, b *rollouts.BatchRelease, f *Foun
 	known := served && row.GVK.GroupKind() == deployments
 	switch {
 	case !known && live:
-		p.addRefusal(r, fmt.Sprintf("has a release under way of a %s in the style %s, which Weir cannot continue; finish it first, or roll it back", ref.Kind, style))
+		p.addRefusal(r, fmt.Sprintf("has a release in progress of a %s in the style %s, which Weir cannot continue; finish it first, or roll it back", ref.Kind, style))
 	case !served:
 		p.addRemark("Rollout", r, fmt.Sprintf("names a %s, which Weir does not release in the style %s: Weir will report this and change nothing", ref.Kind, style))
 	case known:

@@ -91,7 +91,7 @@ func TestKept(t *testing.T) {
 	found := world(r)
 	p := takeover.Decide(found)
 	if len(p.Remarks) > 0 || len(p.Live) != 1 || len(p.Owners) != 1 || len(p.Objects) != 2 {
-		t.Fatalf("%d objects, %d claims, under way: %v, remarks: %v", len(p.Objects), len(p.Owners), p.Live, p.Remarks)
+		t.Fatalf("%d objects, %d claims, in progress: %v, remarks: %v", len(p.Objects), len(p.Owners), p.Live, p.Remarks)
 	}
 	want := release()
 	want.ResourceVersion = ""
@@ -168,8 +168,8 @@ func TestRemarks(t *testing.T) {
 			twin.Name, twin.Status = "twin", rollouts.RolloutStatus{}
 			f.Rollouts = append(f.Rollouts, twin)
 		}, true, "Rollout shop/twin: names the workload that Rollout web names as well"},
-		"a CloneSet under way":    {func(r *rollouts.Rollout, _ *takeover.Found) { clones(r) }, true, "under way of a CloneSet in the style Partition"},
-		"a StatefulSet under way": {func(r *rollouts.Rollout, _ *takeover.Found) { r.Spec.WorkloadRef.Kind = "StatefulSet" }, true, "under way of a StatefulSet"},
+		"a CloneSet in progress":    {func(r *rollouts.Rollout, _ *takeover.Found) { clones(r) }, true, "in progress of a CloneSet in the style Partition"},
+		"a StatefulSet in progress": {func(r *rollouts.Rollout, _ *takeover.Found) { r.Spec.WorkloadRef.Kind = "StatefulSet" }, true, "in progress of a StatefulSet"},
 		"an idle ReplicaSet": {func(r *rollouts.Rollout, _ *takeover.Found) {
 			r.Spec.WorkloadRef.Kind = "ReplicaSet"
 			r.Status.Phase = rollouts.PhaseHealthy

@@ -110,11 +110,11 @@ func TestVerbs(t *testing.T) {
 		"aborted, bound to a template":     {both(withActivity(rollouts.ActivityAborted), withAbortedTemplate), "- - - + + + - - -"},
 		"rolling back, bound":              {both(both(withActivity(rollouts.ActivityAborted), withAbortedTemplate), func(r *rollouts.Rollout) { r.Status.Active().RollingBack = true }), "- - - + + + - - -"},
 		"terminating, aborted and bound":   {both(leavingIn(rollouts.PhaseTerminating, ""), both(withActivity(rollouts.ActivityAborted), withAbortedTemplate)), "- - - + - - - - -"},
-		"terminating, bound, given back":   {both(leavingIn(rollouts.PhaseTerminating, rollouts.FinalisingResumeWorkload), both(withActivity(rollouts.ActivityAborted), withAbortedTemplate)), "- - - ! - - - - -"},
+		"terminating, bound, restored":   {both(leavingIn(rollouts.PhaseTerminating, rollouts.FinalisingResumeWorkload), both(withActivity(rollouts.ActivityAborted), withAbortedTemplate)), "- - - ! - - - - -"},
 		"rolling back":                     {both(withActivity(rollouts.ActivityAborted), func(r *rollouts.Rollout) { r.Status.Active().RollingBack = true }), "- - - ! ! + - - -"},
 		"cancelling":                       {withActivity(rollouts.ActivityCancelling), nothing},
 		"finalising":                       {withActivity(rollouts.ActivityFinalising), "- - - + + - - - -"},
-		"finalising, given back":           {restoredWorkload, nothing},
+		"finalising, restored":           {restoredWorkload, nothing},
 		"another template takes over":      {func(r *rollouts.Rollout) { r.Status.Active().FinalisingStep = rollouts.FinalisingRouteToStable }, "- - - + + - + - -"},
 		"another one, of what was aborted": {both(withActivity(rollouts.ActivityAborted), func(r *rollouts.Rollout) { r.Status.Active().FinalisingStep = rollouts.FinalisingReleaseWorkload }), "- - - + + - + - -"},
 		"another template is refused":      {withThirdTemplate, "- - - + + - + ! -"},
@@ -132,7 +132,7 @@ func TestVerbs(t *testing.T) {
 		"aborted, and being deleted":       {both(withActivity(rollouts.ActivityAborted), func(r *rollouts.Rollout) { r.DeletionTimestamp = &decided }), "- - - ! - - - - -"},
 		"terminating":                      {leavingIn(rollouts.PhaseTerminating, ""), "- - - + - - - - -"},
 		"terminating, traffic first":       {leavingIn(rollouts.PhaseTerminating, rollouts.FinalisingRouteToStable), "- - - + - - - - -"},
-		"terminating, given back":          {leavingIn(rollouts.PhaseTerminating, rollouts.FinalisingResumeWorkload), nothing},
+		"terminating, restored":          {leavingIn(rollouts.PhaseTerminating, rollouts.FinalisingResumeWorkload), nothing},
 		"terminating, aborting":            {both(leavingIn(rollouts.PhaseTerminating, ""), withActivity(rollouts.ActivityAborting)), "- - - ! - - - - -"},
 		"terminating, at rest":             {both(leavingIn(rollouts.PhaseTerminating, ""), withActivity(rollouts.ActivityCompleted)), nothing},
 		"disabling":                        {leavingIn(rollouts.PhaseDisabling, ""), "- - - + - - - - -"},
@@ -183,7 +183,7 @@ func both(a, b func(*rollouts.Rollout)) func(*rollouts.Rollout) {
 	}
 }
 
-// leavingIn is a Rollout that leaves with a release under way, and has come so far.
+// leavingIn is a Rollout that leaves with a release in progress, and has come so far.
 func leavingIn(phase rollouts.Phase, row rollouts.FinalisingStep) func(*rollouts.Rollout) {
 	return func(r *rollouts.Rollout) { r.Status.Phase, r.Status.Active().FinalisingStep = phase, row }
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/verb"
 )
 
-// An approved step is left in the same write where the store alone decides how it goes on.
+// An approved step is left in the same write where the store alone decides how it continues.
 func TestPromoteLeavesTheStep(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -43,7 +43,7 @@ func TestPromoteLeavesTheStep(t *testing.T) {
 			p, d := r.Status.Active(), r.Status.Decisions[0]
 			switch {
 			case !tc.leaves && (p.CurrentStepIndex != step || p.State != rollouts.StepReady || d.Outcome != ""):
-				t.Errorf("at step %d in %s, the decision is %q; want StepReady, and the controller to go on", p.CurrentStepIndex, p.State, d.Outcome)
+				t.Errorf("at step %d in %s, the decision is %q; want StepReady, and the controller to continue", p.CurrentStepIndex, p.State, d.Outcome)
 			case tc.leaves && (p.CurrentStepIndex != step+1 || p.NextStepIndex != -1 || p.State != rollouts.StepUpgrade || d.Outcome != rollouts.OutcomeApplied || d.Step != step):
 				t.Errorf("at step %d of %+v, the decision is %+v", p.CurrentStepIndex, p, d)
 			}

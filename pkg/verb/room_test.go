@@ -165,7 +165,7 @@ func TestDecisionsAreKeptUntilFiled(t *testing.T) {
 		refused  bool
 		oldest   int64
 	}{
-		"all of the release under way": {releases: []rollouts.ReleaseRecord{{Number: 1, FirstDecision: 1}}, refused: true, oldest: 1},
+		"all of the release in progress": {releases: []rollouts.ReleaseRecord{{Number: 1, FirstDecision: 1}}, refused: true, oldest: 1},
 		"of an earlier one, not filed": {
 			releases: []rollouts.ReleaseRecord{{Number: 1, FirstDecision: 1}, {Number: 2, FirstDecision: 150}}, refused: true, oldest: 1,
 		},

@@ -35,7 +35,7 @@ type facts struct {
 	network                          traffic.Objects
 	// route is the current route; nil if a part of the network is not visible.
 	route *planner.Route
-	// releasedRevision is the revision label of the pods of the release under way according to the
+	// releasedRevision is the revision label of the pods of the release in progress according to the
 	// status; empty if there is no release.
 	releasedRevision string
 	// weight is the canary weight; nil if no router divides requests.

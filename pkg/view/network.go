@@ -45,9 +45,9 @@ func (b *builder) serviceNode(read Read, o object.Object) rollouts.Node {
 	value := s.Spec.Selector[b.facts.row.RevisionKey]
 	n.Revision = b.facts.revisionOf(value)
 	if value == "" {
-		n.Message = cmp.Or(n.Message, "it selects pods of every revision")
+		n.Message = cmp.Or(n.Message, "Selects all pods")
 	} else {
-		n.Message = cmp.Or(n.Message, "it selects the pods of revision "+value)
+		n.Message = cmp.Or(n.Message, "Selects pods of revision "+value)
 	}
 	if b.facts.weight != nil && n.Revision != "" {
 		n.Traffic = b.facts.trafficShare(n.Revision, 0, 0)
@@ -117,11 +117,11 @@ func (b *builder) setRouterHealth(n *rollouts.Node, r traffic.Router) {
 	case route.Pending != "":
 		n.Health, n.Message = progressing, route.Pending
 	case route.Edited:
-		n.Health, n.Message = degraded, "somebody else has changed what it was told"
+		n.Health, n.Message = degraded, "Another client changed what Weir wrote"
 	case route.Routed && route.Weight != nil:
-		n.Traffic, n.Message = route.Weight, fmt.Sprintf("%d %% of the requests go to the update revision", *route.Weight)
+		n.Traffic, n.Message = route.Weight, fmt.Sprintf("%d%% of requests go to the new version", *route.Weight)
 	case len(route.Matches) > 0:
-		n.Message = "matching requests go to the new version"
+		n.Message = "Matching requests go to the new version"
 	}
 }
 
@@ -134,7 +134,7 @@ func (b *builder) addScalers() {
 		n := newNode(roleScaler, scalerKind, "", h, b.workloadID)
 		n.Desired, n.Pods = new(h.Status.DesiredReplicas), new(h.Status.CurrentReplicas)
 		if workload.AutoscalerTarget(h) != h.Spec.ScaleTargetRef.Name {
-			n.Health, n.Message = suspended, "it is disabled until the release ends"
+			n.Health, n.Message = suspended, "Disabled until the release ends"
 		}
 		b.addNode(n)
 	}
@@ -153,7 +153,7 @@ func (b *builder) addBudgets() {
 		}
 		n := newNode(roleBudget, budgetKind, "", p, b.workloadID)
 		n.Desired, n.Ready = new(p.Status.DesiredHealthy), new(p.Status.CurrentHealthy)
-		n.Message = cmp.Or(n.Message, fmt.Sprintf("it allows %d disruptions", p.Status.DisruptionsAllowed))
+		n.Message = cmp.Or(n.Message, fmt.Sprintf("Allows %d disruptions", p.Status.DisruptionsAllowed))
 		added++
 		b.addNode(n)
 	}

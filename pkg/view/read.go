@@ -236,7 +236,7 @@ func ObjectsAs[T object.Object](a Answer) (all []T) {
 // UnreadReasons returns what is not visible, and why.
 func (s *Observed) UnreadReasons() (all []string) {
 	for r, a := range s.Answers {
-		why := "it takes permission to " + r.Permission()
+		why := "you need permission to " + r.Permission()
 		if !a.Forbidden {
 			why = r.Permission() + ": " + a.Failure
 		}

@@ -73,12 +73,12 @@ func newNode(role string, kind schema.GroupVersionKind, name string, o object.Ob
 	apiVersion, k := kind.ToAPIVersionAndKind()
 	n := rollouts.Node{Parent: parent, Role: role, APIVersion: apiVersion, Kind: k, Name: name}
 	if o == nil {
-		n.ID, n.Health, n.Message = strings.ToLower(k)+"/"+name, missing, "it does not exist"
+		n.ID, n.Health, n.Message = strings.ToLower(k)+"/"+name, missing, "Does not exist"
 		return n
 	}
 	n.ID, n.Name, n.Health, n.Since = string(o.GetUID()), o.GetName(), healthy, new(o.GetCreationTimestamp())
 	if o.GetDeletionTimestamp() != nil {
-		n.Health, n.Message, n.Since = progressing, "it is being deleted", o.GetDeletionTimestamp()
+		n.Health, n.Message, n.Since = progressing, "Being deleted", o.GetDeletionTimestamp()
 	}
 	return n
 }
@@ -149,7 +149,7 @@ func (b *builder) setWorkloadHealth(n *rollouts.Node) {
 	}
 	n.Message = cmp.Or(f.Deleted, f.UnsupportedReason, n.Message)
 	if n.Message == "" && f.Held {
-		n.Message = "it is held by rollout " + b.observed.Rollout.Name
+		n.Message = "Managed by Rollout " + b.observed.Rollout.Name
 	}
 }
 
@@ -209,7 +209,7 @@ func (b *builder) addHiddenKinds() {
 	}
 	for _, r := range b.facts.network.Routers {
 		if !r.HasProvider() {
-			b.addHidden(rollouts.HiddenKind{Kind: r.Kind.Kind, Message: cmp.Or(r.Unavailable, "it is routed by a script, which is not run for a tree")})
+			b.addHidden(rollouts.HiddenKind{Kind: r.Kind.Kind, Message: cmp.Or(r.Unavailable, "Routed by a script, which is not run for a tree")})
 		}
 	}
 }

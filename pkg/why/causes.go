@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/judge"
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
@@ -109,13 +110,28 @@ func checkCauses(r *rollouts.Rollout) []rollouts.Cause {
 		if slices.Contains([]rollouts.CheckResult{rollouts.CheckPassed, rollouts.CheckSkipped}, c.Result) {
 			continue
 		}
-		cause := rollouts.Cause{About: "checks", Message: fmt.Sprintf("check %s is %s: %s%s", c.Name, c.Result, c.Why, requestCounts(c))}
+		cause := rollouts.Cause{About: "checks", Message: "check " + c.Name + " " + describeCheck(c) + requestCounts(c)}
 		if c.Result != rollouts.CheckRunning {
 			cause.Advice = "abort, or promote with override: true, which takes a reason and permission to create rollouts/override"
 		}
 		out = append(out, cause)
 	}
 	return out
+}
+
+// describeCheck returns the state of a check and the reason.
+func describeCheck(c rollouts.CheckStatus) string {
+	if reason, invalid := strings.CutPrefix(c.Why, judge.Invalid); invalid {
+		return "cannot run: " + reason
+	}
+	switch c.Result {
+	case rollouts.CheckFailed:
+		return "has failed: " + c.Why
+	case rollouts.CheckInconclusive:
+		return "is inconclusive: " + c.Why
+	default:
+		return "is running: " + c.Why
+	}
 }
 
 // requestCounts returns the request counts of a check.

@@ -127,7 +127,7 @@ func describeEffect(next *rollouts.Rollout, batch *rollouts.BatchRelease) string
 	}
 	text := "the release is completed"
 	if s := release.Step(step); s != nil {
-		text = fmt.Sprintf("step %d goes on: %s", step, describeStep(next, s, batch))
+		text = fmt.Sprintf("step %d continues: %s", step, describeStep(next, s, batch))
 		if step != p.CurrentStepIndex || p.State == rollouts.BeforeStepUpgrade || p.State == rollouts.StepUpgrade {
 			text = fmt.Sprintf("step %d starts: %s", step, describeStep(next, s, batch))
 		}

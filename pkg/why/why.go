@@ -90,7 +90,7 @@ func wireState(r *rollouts.Rollout, s planner.State, w planner.Waiting) string {
 	}
 }
 
-// releaseRef identifies the release under way; nil if there is none.
+// releaseRef identifies the release in progress; nil if there is none.
 func releaseRef(r *rollouts.Rollout, s planner.State, images []rollouts.ImageChange) *rollouts.ReleaseRef {
 	p := r.Status.Active()
 	if p == nil || s == planner.StateIdle {

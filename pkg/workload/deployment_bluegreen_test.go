@@ -197,7 +197,7 @@ func TestBlueGreenPreserveHold(t *testing.T) {
 	next.Spec.Template.Spec.Containers[0].Image = "web:v9"
 	b.PreserveHold(was, next)
 	if !next.Spec.Paused {
-		t.Error("a new template goes on")
+		t.Error("a new template continues")
 	}
 }
 

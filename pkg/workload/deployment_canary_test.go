@@ -198,7 +198,7 @@ func TestCanaryRestore(t *testing.T) {
 	}
 	d = changes[0].Want.(*appsv1.Deployment)
 	if d.Spec.Paused || hasOurKeys(d) {
-		t.Errorf("given back paused %t, with %v and %v", d.Spec.Paused, d.Annotations, d.Labels)
+		t.Errorf("restored paused %t, with %v and %v", d.Spec.Paused, d.Annotations, d.Labels)
 	}
 	d.Status.ObservedGeneration = d.Generation
 	if got := names(canary{}.Restore(d, owned, HoldFromRecords(d), planner.RestoreWorkload{Wait: true})); got != "" {

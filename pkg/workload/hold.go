@@ -44,7 +44,7 @@ func (r Row) HoldOf(obj object.Object, owned []object.Object, k planner.HoldStat
 		k = planner.HoldState{UID: k.UID, Style: k.Style}
 	}
 	if _, controlled := readController(obj); k.Restoring && !controlled {
-		// The workload was given back. The revision that serves is stable again.
+		// The workload was restored. The revision that serves is stable again.
 		k.Target, k.Stable, k.StableTemplate = nil, "", ""
 	}
 	h := Hold{Stored: k, Held: r.isHeld(obj, owned, k), Holder: k.Holder, Controlled: k.Target != nil}

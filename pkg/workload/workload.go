@@ -98,7 +98,7 @@ type Row struct {
 	// canHold reports whether a workload has pods or settings to hold; nil if every workload has.
 	canHold func(object.Object) bool
 	// validate returns why kube-apiserver would refuse a setting of an update when the workload is
-	// given back. It is nil for kinds that restore the default instead of an invalid setting.
+	// restored. It is nil for kinds that restore the default instead of an invalid setting.
 	validate func(old, update object.Object) string
 	// applyEdit writes a pending edit into the spec; nil if no policy holds the kind.
 	applyEdit func(object.Object, pendingEdit)

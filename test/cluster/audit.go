@@ -26,7 +26,7 @@ const (
 
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
-# A watch that is under way when kube-apiserver is killed has no other stage.
+# A watch that is in progress when kube-apiserver is killed has no other stage.
 omitStages: [RequestReceived]
 rules:
 - level: Request

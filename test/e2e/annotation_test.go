@@ -287,7 +287,7 @@ func TestAnnotationUnhealthyOldPodsFirst(t *testing.T) {
 }
 
 // TestAnnotationWithKubectl follows the documentation: a Deployment of the native controller is
-// annotated, released with kubectl, and given back.
+// annotated, released with kubectl, and restored.
 func TestAnnotationWithKubectl(t *testing.T) {
 	t.Parallel()
 	a := newNamespace(t)

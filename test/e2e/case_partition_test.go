@@ -218,7 +218,7 @@ func caseDisabled(t *testing.T) {
 	}
 	c.checkNow(c.isHeld)
 	c.editV1alpha1Plan(func(r *v1alpha1.Rollout) { r.Spec.Disabled = true })
-	c.checkAfter(5*time.Second, "the Deployment is given back", func(ctx context.Context) error {
+	c.checkAfter(5*time.Second, "the Deployment is restored", func(ctx context.Context) error {
 		if err := c.rolloutSatisfies(inPhase("Disabled"))(ctx); err != nil {
 			return err
 		}

@@ -111,15 +111,15 @@ func TestKubectlWeir(t *testing.T) {
 	a.checkNow(a.waitsAtStep(1))
 	manager.kubectlWeir(a, 3, words("wait deployment/web --no-people"), "approval")
 	manager.kubectlWeir(a, 0, words("why web"), "Step 1 of 3", "kubectl weir promote web", "retry")
-	viewer.kubectlWeir(a, 0, words("why web"), "you may not create rollouts/promote")
-	manager.kubectlWeir(a, 0, words("plan web"), "STEP", "20 %")
+	viewer.kubectlWeir(a, 0, words("why web"), "you need permission to create rollouts/promote")
+	manager.kubectlWeir(a, 0, words("plan web"), "STEP", "20%")
 	manager.kubectlWeir(a, 0, words("get web"), "Step 1 of 3", "deployment/web", "replicaset/web-", "ingress/web")
 	manager.kubectlWeir(a, 0, words("get web -o json"), `"kind": "RolloutTree"`)
 	manager.kubectlWeir(a, 0, words("list --mine"), "web", "approval")
 	if out := viewer.kubectlWeir(a, 0, words("list --mine")); strings.Contains(out, "web ") {
 		t.Errorf("a viewer has no approval to give:\n%s", out)
 	}
-	viewer.kubectlWeir(a, 1, words("promote web"), "forbidden: you may not create rollouts/promote")
+	viewer.kubectlWeir(a, 1, words("promote web"), "forbidden: you need permission to create rollouts/promote")
 	manager.kubectlWeir(a, 0, words("promote web --dry-run=server"), "server dry run")
 	a.checkNow(a.hasDecisions())
 	manager.kubectlWeir(a, 1, words("retry web"), "retry is not possible now")
@@ -151,11 +151,11 @@ func (a *app) checkRefusals(u *user) {
 	}{
 		{testEnv.admin, "set image web nope=web:v9", "has no container nope; it has"},
 		{testEnv.admin, "undo web --to 99", "there is no release 99"},
-		{u, "diff web 99", "release 99 is not on record"},
+		{u, "diff web 99", "there is no release 99"},
 		{u, "get nope -w", `"nope" not found`},
 		{u, "wait nope", `"nope" not found`},
 		{u, "promote -l app=nope", "no Rollout in namespace"},
-		{u, "why deployment/nope", "is about deployment/nope"},
+		{u, "why deployment/nope", "controls deployment/nope"},
 		{testEnv.admin, "init nope/web", `doesn't have a resource type "nope"`},
 		{testEnv.admin, "init deployment/nope", `"nope" not found`},
 		{stranger, "list", `cannot list resource "rollouts"`},
@@ -166,7 +166,7 @@ func (a *app) checkRefusals(u *user) {
 			a.t.Errorf("kubectl weir %s has more than a line:\n%s", c.args, out)
 		}
 	}
-	if out := testEnv.admin.kubectlWeir(a, 0, words("init deployment/web"), "kind: Rollout", "service: web"); strings.Contains(out, "Not looked at") {
+	if out := testEnv.admin.kubectlWeir(a, 0, words("init deployment/web"), "kind: Rollout", "service: web"); strings.Contains(out, "Could not read") {
 		a.t.Errorf("kinds that the cluster does not serve should not be reported:\n%s", out)
 	}
 }
@@ -196,6 +196,23 @@ func (a *app) checkWaitOutcomes(u *user) {
 	})
 }
 
+// TestKubectlWeirBeforeFirst checks that rollback after the first release restores the version that served
+// before Weir, and that the decisions of the namespace can be listed.
+func TestKubectlWeirBeforeFirst(t *testing.T) {
+	t.Parallel()
+	a := start(t, planWithoutTraffic())
+	a.release("v2")
+	a.eventually("step 1 waits", a.waitsAtStep(1))
+	testEnv.admin.kubectlWeir(a, 0, []string{"promote", "web", "--full", "--reason", "hotfix"}, "promote accepted")
+	testEnv.admin.kubectlWeir(a, 0, words("wait web --timeout=5m"), "healthy")
+	a.eventually("the Rollout is Healthy", a.isHealthy)
+	testEnv.admin.kubectlWeir(a, 1, words("rollback web"), "kubectl weir undo web")
+	testEnv.admin.kubectlWeir(a, 0, words("rollback web --yes"), "template from before release 1 set")
+	a.eventually("step 1 waits", a.waitsAtStep(1))
+	testEnv.admin.kubectlWeir(a, 0, words("list"), "web", "→ v1", "1/3")
+	testEnv.admin.kubectlWeir(a, 0, words("history -o csv"), "time_utc,namespace,rollout", ",web,1,", "hotfix")
+}
+
 // TestKubectlWeirStalled checks that a missed deadline ends a wait with exit code 5 and that the
 // plan reports an error, and that a user with the promote permission only can use promote.
 func TestKubectlWeirStalled(t *testing.T) {
@@ -213,6 +230,6 @@ func TestKubectlWeirStalled(t *testing.T) {
 	testEnv.admin.kubectlWeir(a, 3, words("wait web --no-people --timeout=5m"))
 	promoter := a.userWithRules("bob", rbacv1.PolicyRule{APIGroups: []string{"rollouts.kruise.io"}, Resources: []string{"rollouts/promote"}, Verbs: []string{"create"}},
 		rbacv1.PolicyRule{APIGroups: []string{"rollouts.kruise.io"}, Resources: []string{"rollouts"}, Verbs: []string{"get"}})
-	promoter.kubectlWeir(a, 0, words("promote web"), "What happens is not known", "promote accepted")
+	promoter.kubectlWeir(a, 0, words("promote web"), "Could not preview the result", "promote accepted")
 	a.eventually("step 2 waits", a.waitsAtStep(2))
 }

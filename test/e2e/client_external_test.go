@@ -108,7 +108,7 @@ func TestExternalHealthVerdicts(t *testing.T) {
 	a.checkVerdicts("at rest", "Healthy", "Current")
 
 	a.release("failed")
-	a.eventually("the step cannot go on", a.messageContains("ImagePull"))
+	a.eventually("the step cannot continue", a.messageContains("ImagePull"))
 	a.checkVerdicts("upgrading", "Progressing", "InProgress")
 	a.post(testEnv.admin, "pause", "", 201)
 	a.eventually("the release is paused", a.hasProgressingReason("Paused"))

@@ -256,12 +256,12 @@ func TestClientKuberik(t *testing.T) {
 		})
 	}
 	say("KuberikBakeHealthy", "False", "BakeFailed")
-	a.eventually("tools see a release under way", a.hasKstatus("InProgress"))
+	a.eventually("tools see a release in progress", a.hasKstatus("InProgress"))
 	say("Stalled", "True", "StepReadyTimeoutExceeded")
 	a.eventually("tools see a failed release", a.hasKstatus("Failed"))
 	a.consistently("the step still waits", a.waitsAtStep(1))
 	say("Stalled", "False", "StepReadyTimeoutExceeded")
-	a.eventually("tools see a release under way", a.hasKstatus("InProgress"))
+	a.eventually("tools see a release in progress", a.hasKstatus("InProgress"))
 
 	patch := request{
 		method: "PATCH", path: a.rolloutPath(newVersion, "web") + "/status?fieldManager=rollout-dashboard", contentType: mergePatch,

@@ -200,7 +200,7 @@ func TestClientChunks(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff([]string{"web-0", "web-1", "web-2", "web-3", "web-4"}, got); diff != "" || options.Continue != "" {
-		t.Errorf("chunks go on with %q; names (-want +got):\n%s", options.Continue, diff)
+		t.Errorf("chunks continue with %q; names (-want +got):\n%s", options.Continue, diff)
 	}
 	testEnv.admin.kubectl(a, "get", "rollouts", "--chunk-size=2", "-o", "name").mustSucceed("web-00", "web-4", "web-9")
 	testEnv.admin.send(t, request{method: "GET", path: a.listPath(newVersion) + "?limit=2&continue=nonsense"}).mustAnswer(400, "continue")

@@ -39,7 +39,7 @@ func cloneSetOrphanedHold(t *testing.T) {
 	s.checkRestoredAt("v2")
 }
 
-// checkOrphanedHoldRestored holds a version manually, and waits until the workload is given back.
+// checkOrphanedHoldRestored holds a version manually, and waits until the workload is restored.
 func (s *cloneSetApp) checkOrphanedHoldRestored(version string) {
 	s.t.Helper()
 	s.eventually("an event reports it", s.hasEvent("WorkloadGivenBack", 1))

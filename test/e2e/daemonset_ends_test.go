@@ -129,7 +129,7 @@ func daemonSetWithoutNodes(t *testing.T) {
 	s := startDaemonSetApp(t, 0, false, nil, manualStep("1"), manualStep("100%"))
 	s.eventually("the Rollout is Healthy", s.isHealthy)
 	s.setVersion("v2")
-	s.eventually("the held DaemonSet is given back", func(context.Context) error {
+	s.eventually("the held DaemonSet is restored", func(context.Context) error {
 		if set := s.getDaemonSet(); set.Spec.UpdateStrategy.Type != rollingUpdate || set.Annotations["rollouts.kruise.io/in-progressing"] != "" {
 			return fmt.Errorf("the update strategy is %s, annotations %v", set.Spec.UpdateStrategy.Type, set.Annotations)
 		}

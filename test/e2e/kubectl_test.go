@@ -33,7 +33,7 @@ func TestKubectlReads(t *testing.T) {
 	kubectl("explain", "rollout.spec.strategy.canary.steps", "--api-version=rollouts.kruise.io/v1alpha1").mustSucceed("weight", "pause")
 	kubectl("explain", "rollout", "--recursive").mustSucceed("decisions", "rolloutHash", "gracePeriodSeconds")
 	kubectl("api-resources", "--api-group=rollouts.kruise.io").mustSucceed("rollouts", "batchreleases")
-	kubectl("auth", "can-i", "create", "rollouts/promote").mustSucceed("yes")
+	kubectl("auth", "can-i", "create", "rollouts", "--subresource=promote").mustSucceed("yes")
 	kubectl("describe", "rollout", "web").mustSucceed("Steps:", "Phase:")
 	testEnv.user(t, "nobody").kubectl(a, "get", "rollouts").mustFail("Forbidden", "nobody")
 }

@@ -22,9 +22,9 @@ func TestBrief(t *testing.T) {
 	a := newNamespace(t)
 	a.rollout = "rollouts-demo"
 	a.plan.replicas = 6
-	testEnv.admin.kubectlWith(a, manifest(t, "echoserver.yaml"), "create", "-f", "-").mustSucceed()
+	testEnv.admin.kubectlWith(a, manifest(t, "../../artifacts/examples/echoserver.yaml"), "create", "-f", "-").mustSucceed()
 	a.eventually("the Deployment is ready", a.runs(versions{"1.10.2": 6}))
-	testEnv.admin.kubectlWith(a, manifest(t, "rollout.yaml"), "create", "-f", "-").mustSucceed("rollouts-demo created")
+	testEnv.admin.kubectlWith(a, manifest(t, "testdata/rollout-v1alpha1.yaml"), "create", "-f", "-").mustSucceed("rollouts-demo created")
 	a.eventually("the Rollout is Healthy", a.isHealthy)
 	a.guard = watchPods(a)
 	a.guard.atLeast(5) // 25 % of 6 is one pod
@@ -49,10 +49,10 @@ func TestBrief(t *testing.T) {
 	a.eventually("no objects of the release are left", a.hasNoReleaseObjects)
 }
 
-// manifest reads an example, and replaces its names and pauses.
+// manifest reads a file, and replaces its names and pauses.
 func manifest(t *testing.T, file string) string {
 	t.Helper()
-	data, err := os.ReadFile("../../artifacts/examples/" + file)
+	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}

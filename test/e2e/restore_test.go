@@ -114,7 +114,7 @@ func TestDataLost(t *testing.T) {
 	released.eventually("step 1 waits", released.waitsAtStep(1))
 	released.guard.atMost("v2", 12)
 	testEnv.admin.kubectl(released, "delete", "rollout", name).mustSucceed()
-	released.eventually("the workload is given back", released.hasNoHoldRecords)
+	released.eventually("the workload is restored", released.hasNoHoldRecords)
 	released.awaitPods(versions{"v2": 6})
 }
 

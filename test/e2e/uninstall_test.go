@@ -38,7 +38,7 @@ func TestUninstall(t *testing.T) {
 			}
 			aborted.abort()
 
-			runWeirCommand(t, false, "uninstall", live.namespace+"/web", "are under way")
+			runWeirCommand(t, false, "uninstall", live.namespace+"/web", "are in progress")
 			live.checkNow(live.waitsAtStep(1))
 			runWeirCommand(t, true, "uninstall", ending, " rollouts", "deleted apiservices v1beta1.rollouts.kruise.io")
 

@@ -123,7 +123,7 @@ type follower struct {
 	promoter promoter
 	lister   listers.RolloutNamespaceLister
 	name     string
-	// releasing reports whether a release was seen under way.
+	// releasing reports whether a release was seen in progress.
 	releasing bool
 	// promoted is the last pause that was approved. The informer may show it once more.
 	promoted string

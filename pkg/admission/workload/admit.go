@@ -24,6 +24,8 @@ type decision struct {
 	patch   []byte
 	refusal string
 	verdict verdict
+	// warnings are shown to the user of an allowed request.
+	warnings []string
 	// admitted replaces the object of the request in the patch's computation; nil if judge changed the
 	// object in place.
 	admitted object.Object
@@ -139,8 +141,9 @@ func (h *Handler) judge(ctx context.Context, request *admissionv1.AdmissionReque
 	case judged.Refusal != "":
 		return decision{refusal: judged.Refusal, verdict: verdictRefused}, nil
 	case judged.KeepHold:
+		warnings := resumeWarnings(request, named, before, update)
 		row.PreserveHold(before, update)
-		return decision{verdict: verdictKept}, nil
+		return decision{verdict: verdictKept, warnings: warnings}, nil
 	case judged.Hold:
 		row.HoldUpdate(before, update, judged.RolloutName)
 		return decision{verdict: verdictHeld}, nil

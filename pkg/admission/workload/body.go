@@ -30,7 +30,7 @@ const (
 )
 
 // errBusy is the error for a request while the requests in flight use all memory that they may use.
-var errBusy = errors.New("too many admission reviews are under way; try again")
+var errBusy = errors.New("too many admission reviews are in progress; try again")
 
 // inFlight counts the bytes of requests that are not answered yet. One client address may
 // use a quarter of the memory. One namespace may use half of that, because all reviews may come

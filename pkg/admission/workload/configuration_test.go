@@ -163,7 +163,7 @@ func TestJustHeld(t *testing.T) {
 	asked := asker(t)
 	for name, r := range map[string]*rollouts.Rollout{
 		"at rest": liveRollout(),
-		"under way": liveRollout(func(r *rollouts.Rollout) {
+		"in progress": liveRollout(func(r *rollouts.Rollout) {
 			r.Status.Phase, r.Status.WorkloadUID, r.Status.Canary = rollouts.PhaseProgressing, deployment().UID, &rollouts.Progress{State: rollouts.StepPaused}
 		}),
 		"canary":     liveRollout(func(r *rollouts.Rollout) { r.Spec.Strategy.Canary.ExtraWorkload = true }),
@@ -175,7 +175,7 @@ func TestJustHeld(t *testing.T) {
 			t.Fatalf("%s: it is asked", name)
 		}
 		got, refusal := answered(t, &Handler{Rollouts: named{r}, Controller: weir}, s)
-		if name == "under way" {
+		if name == "in progress" {
 			delete(s.update.GetAnnotations(), rollouts.AnnotationInProgress)
 		}
 		if diff := cmp.Diff(s.update, got); diff != "" || refusal != "" {

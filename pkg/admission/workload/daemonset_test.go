@@ -101,7 +101,7 @@ func hisOnDelete(d *appsv1.DaemonSet) {
 	d.Annotations[rollouts.AnnotationOriginalStrategy] = `{"type":"OnDelete"}`
 }
 
-// These are the stored objects after updates of a DaemonSet through each door.
+// These are the stored objects after updates of a DaemonSet through each path.
 func TestAdmitDaemonSet(t *testing.T) {
 	t.Parallel()
 	const rolls, onDelete = appsv1.RollingUpdateDaemonSetStrategyType, appsv1.OnDeleteDaemonSetStrategyType
@@ -138,9 +138,9 @@ func TestAdmitDaemonSet(t *testing.T) {
 		"the label stays with a rollout":    {healthy, nil, []daemonEdit{withoutLabels}, nil},
 	}
 	asked := asker(t)
-	for door, admit := range doors(t) {
+	for path, admit := range admissionPaths(t) {
 		for name, tt := range tests {
-			t.Run(door+"/"+name, func(t *testing.T) {
+			t.Run(path+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				got := admit.stored(t, tt.rollouts, "alice", daemonSet(tt.old...), daemonSet(tt.update...))
 				if diff := cmp.Diff(daemonSet(tt.want...), got); diff != "" {

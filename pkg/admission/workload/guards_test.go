@@ -80,7 +80,7 @@ func TestGuardOfSystemNamespaces(t *testing.T) {
 		"write the index":            {"ConfigMap", "/v1/configmaps", before, after, true},
 		"renew a certificate":        {"Secret", "/v1/secrets", before, after, true},
 		"renew the lease":            {"Lease", "coordination.k8s.io/v1/leases", before, after, true},
-		"report what was given back": {"Event", "events.k8s.io/v1/events", "", before, true},
+		"report what was restored": {"Event", "events.k8s.io/v1/events", "", before, true},
 	}
 	guard := guardOfSystem(t)
 	for name, tt := range tests {

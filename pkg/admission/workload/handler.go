@@ -95,7 +95,7 @@ func decodeReview(method string, body []byte) (*admissionv1.AdmissionReview, err
 func writeReview(w http.ResponseWriter, review *admissionv1.AdmissionReview, decided decision) error {
 	answer := admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: review.APIVersion, Kind: review.Kind},
-		Response: &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true},
+		Response: &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true, Warnings: decided.warnings},
 	}
 	switch {
 	case decided.refusal != "":

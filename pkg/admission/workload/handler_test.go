@@ -76,7 +76,7 @@ func liveRollout(change ...func(*rollouts.Rollout)) *rollouts.Rollout {
 	return r
 }
 
-// These are the stored objects after updates through each door, by the previously stored object.
+// These are the stored objects after updates through each path, by the previously stored object.
 func TestAdmit(t *testing.T) {
 	t.Parallel()
 	healthy := named{liveRollout()}
@@ -124,7 +124,7 @@ func TestAdmit(t *testing.T) {
 		"the other limit stays":                  {healthy, []edit{driven, given(2, "10%")}, []edit{driven, given(2, "10%"), surgingBy(3)}, "", []edit{driven, given(3, "10%")}},
 		"where both are 0 then it does not":      {healthy, []edit{driven, given(2, "0%")}, []edit{driven, given(2, "0%"), surgingBy(0)}, "", []edit{driven, given(2, "0%")}},
 		"blue-green is not resumed":              {switching, []edit{switched, paused}, []edit{switched}, "", []edit{switched, paused}},
-		"blue-green goes on unpaused":            {switching, []edit{switched}, []edit{switched, paused, scaled}, "", []edit{switched, scaled}},
+		"blue-green continues unpaused":            {switching, []edit{switched}, []edit{switched, paused, scaled}, "", []edit{switched, scaled}},
 		"blue-green keeps what it needs":         {switching, []edit{switched}, []edit{switched, surging(3, "10%"), hasty}, "", []edit{switched, noted}},
 		"blue-green stops at a template":         {switching, []edit{switched}, []edit{switched, image("v3")}, "", []edit{switched, image("v3"), paused}},
 		"blue-green has no surge of its owner's": {switching, []edit{switched}, []edit{switched, surging(0, "0%")}, "", []edit{switched, notedAs(`{"maxUnavailable":"25%","maxSurge":0,"minReadySeconds":5,"progressDeadlineSeconds":600}`)}},
@@ -136,9 +136,9 @@ func TestAdmit(t *testing.T) {
 		"the label goes without":                 {named{liveRollout(disabled)}, nil, []edit{bare}, "", []edit{bare}},
 	}
 	asked := asker(t)
-	for door, admit := range doors(t) {
+	for path, admit := range admissionPaths(t) {
 		for name, tt := range tests {
-			t.Run(door+"/"+name, func(t *testing.T) {
+			t.Run(path+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				as := tt.as
 				if as == "" {

@@ -19,9 +19,9 @@ import (
 // A hold starts from a clean object: annotations that came with the template do not count.
 func TestHeldClean(t *testing.T) {
 	t.Parallel()
-	for door, admit := range doors(t) {
+	for path, admit := range admissionPaths(t) {
 		for kind, s := range samples {
-			if !s.native && door != "webhook" {
+			if !s.native && path != "webhook" {
 				continue
 			}
 			row, _ := findRow(kindOf(s.plain), s.in(false))
@@ -35,7 +35,7 @@ func TestHeldClean(t *testing.T) {
 			row.Hold(want, "web", false)
 			got, _ := admit(t, s.in(false), sent{as: "alice", old: s.plain, update: update})
 			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("%s: %s (-want +got):\n%s", door, kind, diff)
+				t.Errorf("%s: %s (-want +got):\n%s", path, kind, diff)
 			}
 		}
 	}
@@ -44,9 +44,9 @@ func TestHeldClean(t *testing.T) {
 // For kinds with ControllerRevisions, every label belongs to the template.
 func TestEveryLabelIsATemplate(t *testing.T) {
 	t.Parallel()
-	for door, admit := range doors(t) {
+	for path, admit := range admissionPaths(t) {
 		for kind, s := range samples {
-			if !s.native && door != "webhook" {
+			if !s.native && path != "webhook" {
 				continue
 			}
 			for _, label := range []string{appsv1.DefaultDeploymentUniqueLabelKey, appsv1.ControllerRevisionHashLabelKey, "a"} {
@@ -55,14 +55,14 @@ func TestEveryLabelIsATemplate(t *testing.T) {
 				got, _ := admit(t, s.in(false), sent{as: "alice", old: s.plain, update: update})
 				row, _ := findRow(kindOf(got), nil)
 				if want := kind != "Deployment" || label != appsv1.DefaultDeploymentUniqueLabelKey; row.Held(got) != want {
-					t.Errorf("%s: %s with another %s: held %t, want %t", door, kind, label, row.Held(got), want)
+					t.Errorf("%s: %s with another %s: held %t, want %t", path, kind, label, row.Held(got), want)
 				}
 			}
 		}
 	}
 }
 
-// A new template of a workload that cannot be held is refused, with the same message at each door, as long
+// A new template of a workload that cannot be held is refused, with the same message at each path, as long
 // as a Rollout in use references the workload.
 func TestUnfitRefused(t *testing.T) {
 	t.Parallel()
@@ -112,8 +112,8 @@ func TestUnfitRefused(t *testing.T) {
 		"a CloneSet without replicas":         {"CloneSet", cloneSet(), v2(cloneSet(cloneSized(0))), emptied},
 	} {
 		s, said := samples[c.sample], map[string]bool{}
-		for door, admit := range doors(t) {
-			if !s.native && door != "webhook" {
+		for path, admit := range admissionPaths(t) {
+			if !s.native && path != "webhook" {
 				continue
 			}
 			_, words := admit(t, s.in(false), sent{as: "alice", old: copyOf(c.old), update: copyOf(c.update)})
@@ -125,16 +125,16 @@ func TestUnfitRefused(t *testing.T) {
 				said[refused] = true
 			}
 			for as, all := range map[string]named{"alice": s.in(true), weir: s.in(false)} {
-				if door == "webhook" && as == weir {
+				if path == "webhook" && as == weir {
 					continue
 				}
 				if _, refused := admit(t, all, sent{as: as, old: copyOf(c.old), update: copyOf(c.update)}); refused != "" {
-					t.Errorf("%s, %s, %s: refused: %s", name, door, as, refused)
+					t.Errorf("%s, %s, %s: refused: %s", name, path, as, refused)
 				}
 			}
 		}
 		if len(said) != 1 {
-			t.Errorf("%s: the doors differ: %v", name, said)
+			t.Errorf("%s: the paths differ: %v", name, said)
 		}
 		for refused := range said {
 			if (refused == "") != (c.want == "") || !containsAll(refused, c.want) {
@@ -180,11 +180,11 @@ func TestHeldRefuses(t *testing.T) {
 		"a template of no pods":          {none, deployment(held, sized0, image("v2")), ""},
 		"a template and the last pods":   {pods, gone, ""},
 	} {
-		for door, admit := range doors(t) {
+		for path, admit := range admissionPaths(t) {
 			for _, all := range []named{nil, samples[kindOf(c.old).Kind].in(false)} {
 				_, refused := admit(t, all, sent{as: "alice", old: copyOf(c.old), update: copyOf(c.update)})
 				if (refused == "") != (c.want == "") || !strings.Contains(refused, c.want) {
-					t.Errorf("%s, %s: says %q, want %q", name, door, refused, c.want)
+					t.Errorf("%s, %s: says %q, want %q", name, path, refused, c.want)
 				}
 			}
 		}

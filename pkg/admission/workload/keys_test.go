@@ -13,7 +13,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/object"
 )
 
-// Every door limits the number of annotations and labels of a workload. An object that exceeds the limit
+// Every path limits the number of annotations and labels of a workload. An object that exceeds the limit
 // may shrink, and its other fields may change.
 func TestKeysAreBounded(t *testing.T) {
 	t.Parallel()
@@ -53,8 +53,8 @@ func TestKeysAreBounded(t *testing.T) {
 				"thousands come":               {s.plain, with(s.plain, field, 1500), true},
 				"a number comes to thousands":  {with(s.plain, field, 1500), with(s.plain, field, 1500, revision), false},
 			} {
-				for door, admit := range doors(t) {
-					if door != "webhook" && kind != "Deployment" {
+				for path, admit := range admissionPaths(t) {
+					if path != "webhook" && kind != "Deployment" {
 						continue // the policies judge every kind by the same expressions, and take long
 					}
 					for _, subresource := range []string{"", "status"} {
@@ -62,7 +62,7 @@ func TestKeysAreBounded(t *testing.T) {
 						_, refused := admit(t, s.in(false), request)
 						says := "metadata." + field + " must not have more than 512 keys"
 						if (refused != "") != c.refused || c.refused && (!strings.HasPrefix(refused, says) || !strings.HasSuffix(refused, "remove some")) {
-							t.Errorf("%s, %s, %s, %s %s: refused %t: %s", door, kind, field, name, subresource, refused != "", refused)
+							t.Errorf("%s, %s, %s, %s %s: refused %t: %s", path, kind, field, name, subresource, refused != "", refused)
 						}
 						if c.refused && !asked(request) {
 							t.Errorf("%s, %s, %s: the webhook is not asked", kind, field, name)

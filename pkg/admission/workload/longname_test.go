@@ -37,16 +37,16 @@ func TestLongNames(t *testing.T) {
 		for _, n := range []int{200, 236, 237, 238, 239, both.longest} {
 			name := strings.Repeat("x", n)
 			for of, holds := range map[string]bool{kind: true, "Deployment": kind == "Deployment", "DaemonSet": kind == "DaemonSet"} {
-				for door, admit := range doors(t) {
+				for path, admit := range admissionPaths(t) {
 					old, update := called(both.old, both.update, name)
 					ref := &rollouts.ObjectRef{APIVersion: "apps/v1", Kind: of, Name: name}
 					all := named{liveRollout(func(r *rollouts.Rollout) { r.Spec.WorkloadRef = ref })}
-					if door != "policies" && !holds {
+					if path != "policies" && !holds {
 						continue // the webhook is told which Rollouts name the workload
 					}
 					got, refused := admit(t, all, sent{as: "alice", old: old, update: update})
 					if held := got.GetAnnotations()[rollouts.AnnotationInProgress] != ""; held != holds || refused != "" {
-						t.Errorf("%s: a %s with a name of %d characters, and a Rollout of a %s: held %t, want %t %s", door, kind, n, of, held, holds, refused)
+						t.Errorf("%s: a %s with a name of %d characters, and a Rollout of a %s: held %t, want %t %s", path, kind, n, of, held, holds, refused)
 					}
 				}
 			}

@@ -251,11 +251,11 @@ func indexOf(all named) *corev1.ConfigMap {
 	return index
 }
 
-// door is one of the ways in which a request is admitted. It returns the stored object, and the message of
+// admissionPath is one of the ways in which a request is admitted. It returns the stored object, and the message of
 // a refusal.
-type door func(t *testing.T, all named, s sent) (object.Object, string)
+type admissionPath func(t *testing.T, all named, s sent) (object.Object, string)
 
-func doors(t *testing.T) map[string]door {
+func admissionPaths(t *testing.T) map[string]admissionPath {
 	t.Helper()
 	all, asked := policies(t), asker(t)
 	webhook := func(t *testing.T, all named, s sent) (object.Object, string) {
@@ -278,7 +278,7 @@ func doors(t *testing.T) map[string]door {
 	mutators := func(p policy) bool { return p.validator == nil }
 	validators := func(p policy) bool { return p.validator != nil }
 	again := func(p policy) bool { return p.again }
-	return map[string]door{
+	return map[string]admissionPath{
 		"webhook": takenUp(webhook),
 		"policies": takenUp(func(t *testing.T, all named, s sent) (object.Object, string) {
 			t.Helper()
@@ -298,9 +298,9 @@ func doors(t *testing.T) map[string]door {
 	}
 }
 
-// takenUp returns a door that includes the changes by which weir-controller processes the notes of the
+// takenUp returns a path that includes the changes by which weir-controller processes the notes of the
 // policies.
-func takenUp(d door) door {
+func takenUp(d admissionPath) admissionPath {
 	return func(t *testing.T, all named, s sent) (object.Object, string) {
 		t.Helper()
 		got, refused := d(t, all, s)
@@ -314,7 +314,7 @@ func takenUp(d door) door {
 }
 
 // stored returns the object that is stored after an update. After a refusal that is the old object.
-func (d door) stored(t *testing.T, all named, as string, old, update object.Object) object.Object {
+func (d admissionPath) stored(t *testing.T, all named, as string, old, update object.Object) object.Object {
 	t.Helper()
 	got, refused := d(t, all, sent{as: as, old: old, update: update})
 	if refused != "" {

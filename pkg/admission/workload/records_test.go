@@ -99,15 +99,15 @@ var recordKeys = []string{
 func TestRecords(t *testing.T) {
 	t.Parallel()
 	asked := asker(t)
-	for door, admit := range doors(t) {
+	for path, admit := range admissionPaths(t) {
 		for kind, s := range samples {
-			if !s.native && door != "webhook" {
+			if !s.native && path != "webhook" {
 				continue
 			}
 			for _, way := range []string{"update", "template", "status"} {
 				for _, held := range []bool{false, true} {
 					for _, unnamed := range []bool{false, true} {
-						t.Run(fmt.Sprintf("%s/%s/%s/held=%t/unnamed=%t", door, kind, way, held, unnamed), func(t *testing.T) {
+						t.Run(fmt.Sprintf("%s/%s/%s/held=%t/unnamed=%t", path, kind, way, held, unnamed), func(t *testing.T) {
 							t.Parallel()
 							for _, key := range append(recordKeys, rollouts.LabelRolloutID) {
 								recordsStay(t, admit, asked, s, way, held, unnamed, key)
@@ -120,7 +120,7 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-func recordsStay(t *testing.T, admit door, asked func(sent) bool, s sample, way string, held, unnamed bool, key string) {
+func recordsStay(t *testing.T, admit admissionPath, asked func(sent) bool, s sample, way string, held, unnamed bool, key string) {
 	t.Helper()
 	all := s.in(unnamed)
 	bare := copyOf(s.plain)
@@ -188,17 +188,17 @@ func recordsStay(t *testing.T, admit door, asked func(sent) bool, s sample, way 
 func TestRecordsOfNew(t *testing.T) {
 	t.Parallel()
 	asked := asker(t)
-	for door, admit := range doors(t) {
+	for path, admit := range admissionPaths(t) {
 		for kind, s := range samples {
-			if !s.native && door != "webhook" {
+			if !s.native && path != "webhook" {
 				continue
 			}
-			t.Run(door+"/"+kind, func(t *testing.T) {
+			t.Run(path+"/"+kind, func(t *testing.T) {
 				t.Parallel()
 				for _, key := range recordKeys {
 					made := edited(edited(s.plain, key, adds), rollouts.LabelRolloutID, adds)
-					if door == "policies" && (key == rollouts.AnnotationInProgress || key == rollouts.AnnotationControlInfo) {
-						continue // it may be what a workload is to be given back by
+					if path == "policies" && (key == rollouts.AnnotationInProgress || key == rollouts.AnnotationControlInfo) {
+						continue // it may be what a workload is to be restored by
 					}
 					for want, all := range map[object.Object]named{made: s.in(true), edited(s.plain, rollouts.LabelRolloutID, adds): s.in(false)} {
 						got, refused := admit(t, all, sent{as: "alice", update: copyOf(made)})
@@ -220,12 +220,12 @@ func TestRecordsOfNew(t *testing.T) {
 // that to weir-controller.
 func TestMadeAgain(t *testing.T) {
 	t.Parallel()
-	for door, admit := range doors(t) {
+	for path, admit := range admissionPaths(t) {
 		for kind, s := range samples {
-			if !s.native && door != "webhook" {
+			if !s.native && path != "webhook" {
 				continue
 			}
-			t.Run(door+"/"+kind, func(t *testing.T) {
+			t.Run(path+"/"+kind, func(t *testing.T) {
 				t.Parallel()
 				all := s.in(false)
 				want := copyOf(s.plain)
@@ -244,13 +244,13 @@ func TestMadeAgain(t *testing.T) {
 					}
 				}
 				got, refused := admit(t, all, sent{as: "alice", update: copyOf(exported)})
-				if door == "policies" {
+				if path == "policies" {
 					want = exported
 				}
 				if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); s.native && diff != "" || refused != "" {
 					t.Errorf("made (-want +got):\n%s%s", diff, refused)
 				}
-				if facts := row.Observe(got, nil, workload.HoldFromRecords(got)); door != "policies" && (row.Held(got) || facts.Paused || facts.Target != nil || facts.HasManagedFields) {
+				if facts := row.Observe(got, nil, workload.HoldFromRecords(got)); path != "policies" && (row.Held(got) || facts.Paused || facts.Target != nil || facts.HasManagedFields) {
 					t.Errorf("what is left: %+v", facts)
 				}
 			})
@@ -275,9 +275,9 @@ func TestStatusStaysInside(t *testing.T) {
 // An object that is visible to the selector stays visible; another one may become visible.
 func TestVisible(t *testing.T) {
 	t.Parallel()
-	for door, admit := range doors(t) {
+	for path, admit := range admissionPaths(t) {
 		for kind, s := range samples {
-			if !s.native && door != "webhook" {
+			if !s.native && path != "webhook" {
 				continue
 			}
 			hidden, other := copyOf(s.plain), copyOf(s.plain)
@@ -288,7 +288,7 @@ func TestVisible(t *testing.T) {
 			} {
 				got, _ := admit(t, s.in(false), sent{as: "alice", old: c.old, update: copyOf(c.update)})
 				if !maps.Equal(got.GetLabels(), c.want.GetLabels()) {
-					t.Errorf("%s: %s %s: %v", door, kind, name, got.GetLabels())
+					t.Errorf("%s: %s %s: %v", path, kind, name, got.GetLabels())
 				}
 			}
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/object"
 )
 
-// At every door, annotations of users leave enough space for those of Weir. An object that is too large
+// At every path, annotations of users leave enough space for those of Weir. An object that is too large
 // already may shrink, and its other fields may change.
 func TestAnnotationsLeaveRoom(t *testing.T) {
 	t.Parallel()
@@ -65,15 +65,15 @@ func crowding(t *testing.T, says string, most int, get func(object.Object) map[s
 			"it was a number":     {with(s.plain, revision, len(revision)+1), with(s.plain, revision, most+1), true},
 			"a number again":      {with(s.plain, revision, most+8*kib), with(s.plain, revision, len(revision)+1), false},
 		} {
-			for door, admit := range doors(t) {
-				if !s.native && door != "webhook" {
+			for path, admit := range admissionPaths(t) {
+				if !s.native && path != "webhook" {
 					continue
 				}
 				for _, subresource := range []string{"", "status"} {
 					request := sent{as: "alice", subresource: subresource, old: copyOf(c.old), update: copyOf(c.update)}
 					_, refused := admit(t, s.in(false), request)
 					if (refused != "") != c.refused || c.refused && !strings.HasPrefix(refused, says) {
-						t.Errorf("%s, %s, %s %s: refused %t: %s", door, kind, name, subresource, refused != "", refused)
+						t.Errorf("%s, %s, %s %s: refused %t: %s", path, kind, name, subresource, refused != "", refused)
 					}
 					if request.as = weir; asked(request) {
 						t.Errorf("%s, %s: the webhook is asked about a write of Weir's own", kind, name)

@@ -106,7 +106,7 @@ func overtaken(s *appsv1.StatefulSet) {
 	s.Annotations[rollouts.AnnotationDeploymentStrategy] = `{"rollingStyle":"Partition","partition":0,"abort":true}`
 }
 
-// These are the stored objects after updates of a StatefulSet through each door.
+// These are the stored objects after updates of a StatefulSet through each path.
 func TestAdmitStatefulSet(t *testing.T) {
 	t.Parallel()
 	healthy := named{liveRollout(func(r *rollouts.Rollout) { r.Spec.WorkloadRef.Kind = "StatefulSet" })}
@@ -140,9 +140,9 @@ func TestAdmitStatefulSet(t *testing.T) {
 		"the label stays with a rollout":    {healthy, nil, []setEdit{unlabelled}, nil},
 	}
 	asked := asker(t)
-	for door, admit := range doors(t) {
+	for path, admit := range admissionPaths(t) {
 		for name, tt := range tests {
-			t.Run(door+"/"+name, func(t *testing.T) {
+			t.Run(path+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				got := admit.stored(t, tt.rollouts, "alice", statefulSet(tt.old...), statefulSet(tt.update...))
 				if diff := cmp.Diff(statefulSet(tt.want...), got); diff != "" {

@@ -62,7 +62,7 @@ func TestAdmitWhatCanBeGivenBack(t *testing.T) {
 		"clones, more at once": {cloneSets, cloneSet(cloneBeside), cloneSet(cloneBeside, cloneMoves("x", "0", cloneYears)), "spec.updateStrategy.maxSurge"},
 		"clones, fewer":        {cloneSets, cloneSet(cloneBeside), cloneSet(cloneBeside, cloneMoves("50%", "y", cloneYears)), "spec.updateStrategy.maxUnavailable"},
 	} {
-		for name2, admit := range doors(t) {
+		for name2, admit := range admissionPaths(t) {
 			if name2 == "policies" { // these keep what was recorded instead, see the tables of each kind
 				continue
 			}

@@ -140,7 +140,7 @@ type CheckRef struct {
 	Args map[string]string
 }
 
-// AnalysisStatus has the results of the checks of the release under way.
+// AnalysisStatus has the results of the checks of the release in progress.
 type AnalysisStatus struct {
 	// Revision that is judged, and the digest of its template.
 	Revision       string

@@ -57,7 +57,7 @@ type ReleasePlan struct {
 	// Empty means any revision. Weir's own.
 	Revision string
 	// Abort brings every pod back to the stable revision and keeps the
-	// workload held. With BatchPartition nil, the workload is given back but
+	// workload held. With BatchPartition nil, the workload is restored but
 	// stays paused. Weir's own.
 	Abort bool
 	// UpdateTemplate is the digest of the template of Revision. Templates are compared by this
@@ -104,7 +104,7 @@ type BatchReleaseStatus struct {
 	// this uid, whatever its owner references say. Weir's own.
 	ExtraUID types.UID
 	// Drive is how far the workload may go; nil before it is first set and after the
-	// workload was given back. Annotations of the workload are a copy. Weir's own.
+	// workload was restored. Annotations of the workload are a copy. Weir's own.
 	Drive *Drive
 }
 

@@ -104,7 +104,7 @@ const (
 	// ConditionReconciling is true until a Rollout has reached its desired state, and
 	// false then or when it is stalled; tools that follow kstatus read it.
 	ConditionReconciling ConditionType = "Reconciling"
-	// ConditionStalled is true if a Rollout cannot go on without a user; tools that
+	// ConditionStalled is true if a Rollout cannot continue without a user; tools that
 	// follow kstatus read it. Others may set it too.
 	ConditionStalled ConditionType = "Stalled"
 	// ConditionFailing is true while a release makes no progress for a known cause that does
@@ -126,7 +126,7 @@ const (
 	// failed the version in service.
 	ConditionMeasurable ConditionType = "Measurable"
 	// ConditionRevertible is false while abort and rollback cannot restore the stable
-	// revision of a release under way, and absent otherwise.
+	// revision of a release in progress, and absent otherwise.
 	ConditionRevertible ConditionType = "Revertible"
 )
 
@@ -305,7 +305,7 @@ const (
 	// AnnotationOriginalSpec on a router keeps the spec of its owner while a release needs
 	// another one.
 	AnnotationOriginalSpec = "rollouts.kruise.io/original-spec-configuration"
-	// AnnotationDecide decides about the release under way, for clients that can not send a
+	// AnnotationDecide decides about the release in progress, for clients that can not send a
 	// verb. It is taken off and never stored.
 	AnnotationDecide = "rollouts.kruise.io/decide"
 	// AnnotationRouted on a router is its current route, in the form of a step.
@@ -337,16 +337,16 @@ const (
 	// only those written here have it.
 	LabelReleaseNumber = "rollouts.kruise.io/release-number"
 
-	// FinalizerRollout keeps a Rollout until its workload is given back.
+	// FinalizerRollout keeps a Rollout until its workload is restored.
 	FinalizerRollout = "rollouts.kruise.io/rollout"
-	// FinalizerBatchRelease keeps a BatchRelease until its workload is given back.
+	// FinalizerBatchRelease keeps a BatchRelease until its workload is restored.
 	FinalizerBatchRelease = "rollouts.kruise.io/batch-release-finalizer"
 	// FinalizerCanaryDeployment is on extra Deployments that OpenKruise made.
 	FinalizerCanaryDeployment = "finalizer.rollouts.kruise.io/batch-release"
 	// FinalizerTrafficRouting keeps a TrafficRouting until its routes are taken back.
 	FinalizerTrafficRouting = "rollouts.kruise.io/trafficrouting"
 	// FinalizerProgressing, a slash and the name of a Rollout on a TrafficRouting mean
-	// that the Rollout has a release under way.
+	// that the Rollout has a release in progress.
 	FinalizerProgressing = "progressing.rollouts.kruise.io"
 
 	// CanarySuffix names the canary Service and Ingress after the stable ones.

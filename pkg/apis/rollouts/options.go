@@ -69,7 +69,7 @@ type JumpOptions struct {
 	metav1.ObjectMeta
 
 	DecisionOptions
-	// Step is where the release goes on, 1-based.
+	// Step is where the release continues, 1-based.
 	Step int32
 	// Override lets the jump pass checks that are open or have failed.
 	Override bool

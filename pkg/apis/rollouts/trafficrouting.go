@@ -10,7 +10,7 @@ import (
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // TrafficRouting routes requests for as long as any of its Rollouts has a
-// release under way. It exists on the wire in v1alpha1 only.
+// release in progress. It exists on the wire in v1alpha1 only.
 type TrafficRouting struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta

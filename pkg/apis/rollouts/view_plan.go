@@ -17,7 +17,7 @@ type RolloutPlan struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
 
-	// Spec is the change that was asked about; empty for the release under way, or the next.
+	// Spec is the change that was asked about; empty for the release in progress, or the next.
 	Spec PlanSpec
 	// Status is the answer. What is sent is ignored.
 	Status PlanStatus

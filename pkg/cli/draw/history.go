@@ -17,7 +17,7 @@ import (
 // History draws releases with their decisions, the newest first.
 func (s Screen) History(h *v1beta1.RolloutReleases) string {
 	if len(h.Releases) == 0 {
-		return "No release is on record.\n"
+		return "No releases yet.\n"
 	}
 	rows := make([][]string, 0, len(h.Releases))
 	for i := range h.Releases {
@@ -26,15 +26,15 @@ func (s Screen) History(h *v1beta1.RolloutReleases) string {
 		if r.StartTime != nil && r.EndTime != nil {
 			took = duration.HumanDuration(r.EndTime.Sub(r.StartTime.Time))
 		}
-		outcome := cmp.Or(string(r.Outcome), "under way")
+		outcome := cmp.Or(string(r.Outcome), "in progress")
 		rows = append(rows, []string{
 			strconv.FormatInt(r.Number, 10), s.Paint(outcomeColours[outcome], outcome), Versions(&r.ReleaseRef), s.formatAge(r.StartTime), took,
 			numberOrEmpty(int32(len(r.Changes)) + r.MoreChanges), "",
 		})
 	}
 	lines := strings.SplitAfter(s.drawTable([]column{
-		{"RELEASE", alwaysShown, true}, {"OUTCOME", alwaysShown, false}, {"VERSIONS", 8, false}, {"AGE", 7, true}, {"TOOK", 5, true},
-		{"CHANGES", 4, true}, {"", 1, false},
+		{title: "RELEASE", keep: alwaysShown, right: true}, {title: "OUTCOME", keep: alwaysShown}, {title: "VERSIONS", keep: 8},
+		{title: "AGE", keep: 7, right: true}, {title: "TOOK", keep: 5, right: true}, {title: "CHANGES", keep: 4, right: true}, {keep: 1},
 	}, rows), "\n")
 	var b strings.Builder
 	b.WriteString(lines[0])
@@ -49,7 +49,7 @@ func (s Screen) History(h *v1beta1.RolloutReleases) string {
 			b.WriteString("         " + s.Wrap(about+s.formatOverride(d), "           ") + "\n")
 		}
 	}
-	return b.String()
+	return b.String() + s.Paint(dim, "Times: "+s.TimeZone()) + "\n"
 }
 
 // formatPlace names the step of the release when a user decided.
@@ -61,12 +61,12 @@ func formatPlace(d *v1beta1.Decision) string {
 }
 
 // outcomeColours maps outcomes to colours. The name of the outcome is drawn as well.
-var outcomeColours = map[string]string{"succeeded": green, "under way": cyan, "aborted": Red}
+var outcomeColours = map[string]string{"succeeded": green, "in progress": cyan, "aborted": Red}
 
 // Changes draws the changes of a release.
 func (s Screen) Changes(r *v1beta1.PastRelease) string {
 	if len(r.Changes) == 0 && r.MoreChanges == 0 {
-		return "Nothing in the template differs.\n"
+		return "The pod template is unchanged.\n"
 	}
 	var b strings.Builder
 	for _, c := range r.Changes {
@@ -80,7 +80,7 @@ func (s Screen) Changes(r *v1beta1.PastRelease) string {
 		b.WriteString(s.Wrap(line, "  ") + "\n")
 	}
 	if r.MoreChanges > 0 {
-		b.WriteString("and " + Count(r.MoreChanges, "more change") + "; --full shows all\n")
+		b.WriteString("and " + Count(r.MoreChanges, "more change") + "; --full shows all of them\n")
 	}
 	return b.String()
 }

@@ -18,9 +18,13 @@ var healthColours = map[string]string{
 // nodeColumns are the columns of the tree. On a narrow screen, the last column is drawn on lines of its
 // own.
 var nodeColumns = []column{
-	{"NAME", alwaysShown, false}, {"REVISION", 3, false}, {"READY", 7, true}, {"TRAFFIC", 6, true}, {"SINCE", 2, true},
-	{"HEALTH", 8, false}, {"NODE", 1, false}, {"RESTARTS", 1, true}, {"WHY", alwaysShown, false},
+	{title: "NAME", keep: alwaysShown}, {title: "VERSION", keep: 3}, {title: "READY", keep: 7, right: true}, {title: "TRAFFIC", keep: 6, right: true},
+	{title: "SINCE", keep: 2, right: true}, {title: "HEALTH", keep: 8}, {title: "NODE", keep: 1}, {title: "RESTARTS", keep: 1, right: true},
+	{title: "WHY", keep: alwaysShown},
 }
+
+// versionNames are the words for the revisions of the API. An unknown revision has no word.
+var versionNames = map[string]string{"update": "new", "stable": "stable", "other": "other"}
 
 // drawNodes draws the objects of a release as a tree, without the Rollout itself.
 func (p *Picture) drawNodes(s Screen) string {
@@ -35,7 +39,7 @@ func (p *Picture) drawNodes(s Screen) string {
 	var messages strings.Builder
 	for _, b := range orderNodes(nodes) {
 		n, name := b.node, s.nodeName(b.node)
-		row := []string{b.lines + name, n.Revision, formatReady(n), Percent(n.Traffic), s.formatAge(n.Since), s.Paint(healthColours[n.Health], n.Health), "", "", n.Message}
+		row := []string{b.lines + name, versionNames[n.Revision], formatReady(n), Percent(n.Traffic), s.formatAge(n.Since), s.Paint(healthColours[n.Health], n.Health), "", "", n.Message}
 		if p.Wide {
 			row[6], row[7] = n.Node, numberOrEmpty(n.Restarts)
 		}
@@ -43,7 +47,7 @@ func (p *Picture) drawNodes(s Screen) string {
 			row[8] = ""
 		}
 		if s.isNarrow() && n.Message != "" && n.Health != "Healthy" {
-			messages.WriteString(s.Wrap(name+" is "+n.Health+": "+n.Message, "  ") + "\n")
+			messages.WriteString(s.Wrap(name+": "+n.Health+": "+n.Message, "  ") + "\n")
 		}
 		rows = append(rows, row)
 	}

@@ -5,12 +5,14 @@ package draw
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/cli/glossary"
 )
 
 // Picture is the data of the drawing of a release. Plan and Release may be missing.
@@ -24,19 +26,27 @@ type Picture struct {
 	ready map[string][]int32
 }
 
-// stateStyles maps states to a mark and a colour. The name of the state is drawn as well.
+// stateStyles maps states to a mark and a colour. The title of the state is drawn as well.
 var stateStyles = map[string][2]string{
-	"AtRest": {"✔", green}, "Moving": {"↻", cyan}, "Waiting": {"‖", yellow}, "Stalled": {"✘", Red}, "Paused": {"‖", yellow},
+	"Failing": {"✘", Red}, "AtRest": {"✔", green}, "Moving": {"↻", cyan}, "Waiting": {"‖", yellow}, "Stalled": {"✘", Red}, "Paused": {"‖", yellow},
 	"Aborting": {"↻", Red}, "Aborted": {"✘", Red}, "Ending": {"↻", cyan},
+}
+
+// formatState returns the mark and the title of a state.
+func (s Screen) formatState(state string) string {
+	style := stateStyles[state]
+	return s.Paint(style[1], strings.TrimSpace(style[0]+" "+glossary.FindState(state).Title))
 }
 
 // Draw draws a release.
 func (p *Picture) Draw(s Screen) string {
 	w := &p.Tree.Why
-	state := stateStyles[w.State]
-	parts := []string{s.Paint(Bold, formatTitle(&p.Tree.ObjectMeta)), s.Paint(state[1], strings.TrimSpace(state[0]+" "+w.State))}
+	parts := []string{s.Paint(Bold, formatTitle(&p.Tree.ObjectMeta)), s.formatState(w.State)}
 	parts = append(parts, formatRelease(w.Release)...)
 	text := s.Wrap(strings.Join(parts, "   "), "  ") + "\n" + s.Wrap(s.formatSummary(w), "  ") + "\n"
+	if w.State == "Failing" {
+		text += s.drawCauses(w)
+	}
 	if w.Contact != "" {
 		text += "ask: " + w.Contact + "\n"
 	}
@@ -46,13 +56,16 @@ func (p *Picture) Draw(s Screen) string {
 	return text + p.drawNodes(s) + s.drawHidden(p.Tree.Hidden)
 }
 
+// waitDuration matches the part of a summary that says how long the wait has taken.
+var waitDuration = regexp.MustCompile(`(since|for) \d+ (second|minute|hour|day)s?`)
+
 // formatSummary returns the server's summary, with the current age of the wait.
 func (s Screen) formatSummary(w *v1beta1.RolloutWhy) string {
-	what, _, timed := strings.Cut(w.Summary, ", since ")
-	if !timed || w.WaitingFor.Since == nil {
+	at := waitDuration.FindStringSubmatchIndex(w.Summary)
+	if at == nil || w.WaitingFor.Since == nil {
 		return w.Summary
 	}
-	return what + ", since " + s.formatAge(w.WaitingFor.Since) + "."
+	return w.Summary[:at[3]] + " " + s.formatAge(w.WaitingFor.Since) + w.Summary[at[1]:]
 }
 
 // formatTitle returns the title of a drawing: the name and the namespace of a Rollout.
@@ -66,7 +79,7 @@ func (p *Picture) drawSteps(s Screen) string {
 	var rows [][]string
 	for i := range p.Plan.Status.Steps {
 		step := &p.Plan.Status.Steps[i]
-		rows = append(rows, []string{" " + stepName(step), Percent(step.Traffic), Count(step.Update, "pod"), p.formatStepDuration(step.Step), p.formatDecisionOrEnd(s, step)})
+		rows = append(rows, []string{" " + stepName(step), formatTraffic(step), Count(step.Update, "pod"), p.formatStepDuration(step.Step), p.formatDecisionOrEnd(s, step)})
 	}
 	return s.drawTable([]column{{keep: alwaysShown}, {keep: 7, right: true}, {keep: 6, right: true}, {keep: 1, right: true}, {keep: 5}}, rows)
 }
@@ -104,15 +117,15 @@ func (p *Picture) formatDecisionOrEnd(s Screen, step *v1beta1.PlannedStep) (form
 
 // formatDecision describes a decision: time, user, verb and reason.
 func (s Screen) formatDecision(d *v1beta1.Decision) string {
-	text := fmt.Sprintf("%s %s %s", s.formatTime(d.Time), d.User, formatVerb(d))
+	text := fmt.Sprintf("%s %s %s", s.formatTime(d.Time), d.User, DescribeVerb(d))
 	if d.Reason != "" {
 		text += ": " + d.Reason
 	}
 	return text
 }
 
-// formatVerb describes what a decision did, as far as its verb does not say it.
-func formatVerb(d *v1beta1.Decision) string {
+// DescribeVerb describes what a decision did, as far as its verb does not say it.
+func DescribeVerb(d *v1beta1.Decision) string {
 	switch {
 	case d.Full:
 		return "approved all remaining steps"
@@ -125,21 +138,10 @@ func formatVerb(d *v1beta1.Decision) string {
 
 // formatOverride names the checks that a decision overrode, with their results.
 func (s Screen) formatOverride(d *v1beta1.Decision) string {
-	if len(d.Overrode) == 0 {
-		return ""
+	if overridden := Overridden(d); overridden != "" {
+		return s.Paint(Red, "; overrode "+overridden)
 	}
-	var names []string
-	for _, c := range d.OverriddenChecks {
-		result := strings.ToLower(string(c.Result))
-		if result == "" {
-			result = "not measured"
-		}
-		names = append(names, fmt.Sprintf("%s (%s, step %d)", c.Name, result, c.Step))
-	}
-	if len(names) == 0 {
-		names = []string{"the checks"}
-	}
-	return s.Paint(Red, "; overrode "+strings.Join(names, ", "))
+	return ""
 }
 
 // drawShares draws the pods and the traffic of both versions.
@@ -150,13 +152,30 @@ func (p *Picture) drawShares(s Screen) string {
 		if n.Role != "revision" || n.Revision != "update" && n.Revision != "stable" {
 			continue
 		}
-		version := " " + n.Revision
+		version := " " + versionNames[n.Revision]
 		if len(n.Images) == 1 {
 			version = " " + shortImage(n.Images[0]) + version
 		}
-		rows = append(rows, []string{version, formatBar(n.Traffic), formatReady(n) + " ready", Percent(n.Traffic), formatSparkline(p.ready[n.ID])})
+		traffic := Percent(n.Traffic)
+		if match := p.currentMatch(); match != "" && n.Revision == "update" {
+			traffic = match
+		}
+		rows = append(rows, []string{version, formatBar(n.Traffic), formatReady(n) + " ready", traffic, formatSparkline(p.ready[n.ID])})
 	}
 	return s.drawTable([]column{{keep: alwaysShown}, {keep: 2}, {keep: 7, right: true}, {keep: 8, right: true}, {keep: 1}}, rows)
+}
+
+// currentMatch returns the requests that the current step sends to the new version; empty if it sends a share.
+func (p *Picture) currentMatch() string {
+	if p.Plan == nil {
+		return ""
+	}
+	for i := range p.Plan.Status.Steps {
+		if step := &p.Plan.Status.Steps[i]; step.State == "Current" {
+			return step.Match
+		}
+	}
+	return ""
 }
 
 const barWidth = 20
@@ -203,15 +222,15 @@ func formatSparkline(samples []int32) string {
 func (s Screen) drawHidden(kinds []v1beta1.HiddenKind) string {
 	var b strings.Builder
 	for _, h := range kinds {
-		text := "hidden: " + h.Kind
+		text := "Hidden: " + h.Kind
 		if h.Count != nil {
-			text = "hidden: " + Number(*h.Count) + " " + h.Kind
+			text = "Hidden: " + Number(*h.Count) + " " + h.Kind
 		}
 		if h.Message != "" {
 			text += ": " + h.Message
 		}
 		if h.Permission != "" {
-			text += "; to see it: permission to " + h.Permission
+			text += " (you need permission to " + h.Permission + ")"
 		}
 		b.WriteString(s.Paint(dim, s.Wrap(text, "  ")) + "\n")
 	}

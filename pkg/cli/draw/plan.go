@@ -26,26 +26,32 @@ func HasErrors(p *v1beta1.RolloutPlan) bool {
 // severityStyles maps severities to a word and a colour.
 var severityStyles = map[string][2]string{"Error": {"ERROR", Red}, "Warning": {"WARN", yellow}, "Info": {"INFO", dim}}
 
-// Findings draws the findings of a plan.
+// isReleaseNote reports whether a finding says what the plan does to the release in progress. The plan shows it first.
+func isReleaseNote(f *v1beta1.Finding) bool { return f.Code == "release" && f.Severity == "Info" }
+
+// Findings draws the findings of a plan, without notes about the release in progress.
 func (s Screen) Findings(p *v1beta1.RolloutPlan) string {
 	var b strings.Builder
 	for _, f := range p.Status.Findings {
+		if isReleaseNote(&f) {
+			continue
+		}
 		look := severityStyles[f.Severity]
 		word := cmp.Or(look[0], strings.ToUpper(f.Severity))
-		text := f.Code + ": " + f.Message
+		text := f.Code + ": " + strings.TrimSuffix(f.Message, ".")
 		if f.Object != nil {
-			text = strings.ToLower(f.Object.Kind) + "/" + f.Object.Name + ": " + f.Message
+			text = strings.ToLower(f.Object.Kind) + "/" + f.Object.Name + ": " + strings.TrimSuffix(f.Message, ".")
 		}
 		if f.Step > 0 {
 			text = fmt.Sprintf("step %d  %s", f.Step, text)
 		}
 		if f.Fix != "" {
-			text += "; what helps: " + f.Fix
+			text += ". Fix: " + f.Fix
 		}
-		b.WriteString(s.Paint(look[1], fmt.Sprintf("%-7s", word)) + s.Wrap(text, "       ") + "\n")
+		b.WriteString(s.Paint(look[1], fmt.Sprintf("%-8s", word)) + s.Wrap(text, "        ") + "\n")
 	}
 	for _, unknown := range p.Status.Unknown {
-		b.WriteString(s.Paint(dim, "UNSEEN ") + s.Wrap(unknown, "       ") + "\n")
+		b.WriteString(s.Paint(dim, "UNKNOWN ") + s.Wrap(unknown, "        ") + "\n")
 	}
 	return b.String()
 }
@@ -53,18 +59,55 @@ func (s Screen) Findings(p *v1beta1.RolloutPlan) string {
 // Plan draws the steps of a release.
 func (s Screen) Plan(p *v1beta1.RolloutPlan) string {
 	columns := []column{
-		{"STEP", alwaysShown, true}, {"NEW", 8, true}, {"OLD", 4, true}, {"PODS", 6, true}, {"PEAK", 5, true}, {"READY≥", 3, true},
-		{"TRAFFIC", 7, true}, {"LOAD/NEW", 2, true}, {"THEN", alwaysShown, false}, {"USUALLY", 1, true},
+		{title: "STEP", keep: alwaysShown, right: true}, {title: "NEW", keep: 8, right: true}, {title: "OLD", keep: 4, right: true},
+		{title: "ORDER", keep: 6, right: true}, {title: "MAX-PODS", keep: 5, right: true}, {title: "MIN-READY", keep: 3, right: true},
+		{title: "TRAFFIC", keep: 7, right: true}, {title: "LOAD", keep: 2, right: true}, {title: "THEN", keep: alwaysShown, whole: true},
+		{title: "USUALLY", keep: 1, right: true},
 	}
 	rows := make([][]string, 0, len(p.Status.Steps))
 	for i := range p.Status.Steps {
 		step := &p.Status.Steps[i]
 		rows = append(rows, []string{
 			stepName(step), Number(step.Update), Number(step.Stable), formatWaves(step.Waves),
-			Number(step.Peak), Number(step.MinReady), Percent(step.Traffic), step.PerPod, formatEnd(&step.Then), formatDuration(step.Usual),
+			Number(step.Peak), Number(step.MinReady), formatTraffic(step), step.PerPod, formatEnd(&step.Then), formatDuration(step.Usual),
 		})
 	}
-	return s.Wrap(s.Paint(Bold, formatTitle(&p.ObjectMeta))+formatPlanSummary(p), "  ") + "\n" + s.drawTable(columns, rows) + s.Findings(p)
+	head := s.Wrap(s.Paint(Bold, formatTitle(&p.ObjectMeta))+formatPlanSummary(p), "  ") + "\n"
+	for i := range p.Status.Findings {
+		if f := &p.Status.Findings[i]; isReleaseNote(f) {
+			head += s.Paint(yellow, s.Wrap(f.Message+".", "  ")) + "\n"
+		}
+	}
+	return head + s.drawTable(columns, rows) + s.drawLegend(columns, rows) + s.Findings(p)
+}
+
+// planLegend explains columns of a plan.
+var planLegend = map[string]string{
+	"ORDER": "ORDER: pods that start (+) and stop (−), in this order.",
+	"LOAD":  "LOAD: of a new pod, compared with a pod before the release.",
+}
+
+// drawLegend explains the columns of a plan that are shown.
+func (s Screen) drawLegend(columns []column, rows [][]string) string {
+	if len(rows) == 0 || s.isNarrow() {
+		return ""
+	}
+	var texts []string
+	use, _ := s.fitColumns(columns, rows)
+	for _, i := range use {
+		if text := planLegend[columns[i].title]; text != "" {
+			texts = append(texts, text)
+		}
+	}
+	return s.Paint(dim, s.Wrap(strings.Join(texts, " "), "")) + "\n"
+}
+
+// formatTraffic returns the requests that the new version gets: a share, or those that match.
+func formatTraffic(step *v1beta1.PlannedStep) string {
+	if step.Match != "" {
+		return step.Match
+	}
+	return Percent(step.Traffic)
 }
 
 // formatPlanSummary returns the input of the plan, and the maximum resources of the release.
@@ -96,7 +139,7 @@ func formatPlanSummary(p *v1beta1.RolloutPlan) string {
 }
 
 // stepMarks are the marks of the states of steps.
-var stepMarks = map[string]string{"Done": "✔", "Current": "▶", "Next": "○", "Back": "↻", "End": "✔"}
+var stepMarks = map[string]string{"Done": "✔", "Current": "▶", "Next": "○", "Back": "↻", "End": "○"}
 
 // stepName returns the mark and the number of a step, or its state if it has no number.
 func stepName(step *v1beta1.PlannedStep) string {
@@ -131,7 +174,7 @@ func Percent(n *int32) string {
 	if n == nil {
 		return ""
 	}
-	return fmt.Sprintf("%d %%", *n)
+	return fmt.Sprintf("%d%%", *n)
 }
 
 // maxListedWaves is the maximum number of waves that are listed one by one.
@@ -163,19 +206,40 @@ func formatWave(w v1beta1.Wave) string {
 	return strings.Join(parts, " ")
 }
 
-// formatEnd describes what ends a step.
+// formatEnd describes what a step waits for after its pods and its traffic.
 func formatEnd(t *v1beta1.Then) string {
+	then := t.For
 	switch {
 	case t.Seconds != nil:
-		return duration.HumanDuration(time.Duration(*t.Seconds) * time.Second)
+		then = duration.HumanDuration(time.Duration(*t.Seconds) * time.Second)
 	case len(t.Approvers) > 0:
-		return t.For + ", " + strings.Join(t.Approvers, ", ")
+		then += " by " + strings.Join(t.Approvers, ", ")
 	case t.You:
-		return t.For + ", you"
-	case t.For == "none":
-		return "goes on"
+		then += " (you)"
 	}
-	return t.For
+	switch checks := formatChecks(t.Checks); {
+	case checks == "" && t.For == "none":
+		return "continues"
+	case checks == "":
+		return then
+	case t.For == "none":
+		return checks
+	default:
+		return checks + ", then " + then
+	}
+}
+
+// maxListedChecks is the maximum number of checks that are named.
+const maxListedChecks = 2
+
+func formatChecks(names []string) string {
+	if n := len(names); n > maxListedChecks {
+		return fmt.Sprintf("%d checks", n)
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "checks " + strings.Join(names, ", ")
 }
 
 func formatDuration(long *metav1.Duration) string {

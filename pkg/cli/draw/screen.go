@@ -23,6 +23,8 @@ type Screen struct {
 	Width         int
 	ASCII, Colour bool
 	Now           time.Time
+	// Flags are the global flags of the command, such as --context=prod. Suggested commands repeat them.
+	Flags []string
 }
 
 // asciiReplacer maps each non-ASCII sign to an ASCII text of the same width.
@@ -81,6 +83,14 @@ func (s Screen) formatAge(t *metav1.Time) string {
 	return duration.HumanDuration(s.Now.Sub(t.Time))
 }
 
+// TimeZone says in which time zone formatTime formats: UTC, or the local one with its offset.
+func (s Screen) TimeZone() string {
+	if name, offset := s.Now.Zone(); offset != 0 {
+		return name + " (" + s.Now.Format("UTC-07:00") + ")"
+	}
+	return "UTC"
+}
+
 // formatTime formats a time: the time of day if it is today, or else the date.
 func (s Screen) formatTime(t metav1.Time) string {
 	local := t.In(s.Now.Location())
@@ -103,11 +113,15 @@ func Plain(text string) string {
 	}, text)
 }
 
-// column is a column of a table. If the screen is too narrow, columns with a larger value of keep are kept.
+// column is a column of a table. If the screen is too narrow, columns with a larger value of keep are kept, and
+// the texts of a flexible column are cut.
 type column struct {
-	title string
-	keep  int
-	right bool
+	title    string
+	keep     int
+	right    bool
+	flexible bool
+	// whole means that other columns are omitted before the texts of this one are cut.
+	whole bool
 }
 
 // alwaysShown is the value of keep for columns that are never omitted.
@@ -126,15 +140,24 @@ func (s Screen) drawTable(columns []column, rows [][]string) string {
 	if strings.Join(titles, "") != "" {
 		rows = append([][]string{titles}, rows...)
 	}
+	return s.drawRows(columns, rows, use, wide)
+}
+
+// drawRows draws the cells of some columns. It cuts the cells that are wider than their column.
+func (s Screen) drawRows(columns []column, rows [][]string, use, wide []int) string {
 	var b strings.Builder
 	for _, row := range rows {
 		cells := make([]string, 0, len(use))
 		for _, i := range use {
-			gap := strings.Repeat(" ", max(wide[i]-ansi.StringWidth(row[i]), 0))
+			cell := row[i]
+			if columns[i].flexible {
+				cell = ansi.Truncate(cell, wide[i], "…")
+			}
+			gap := strings.Repeat(" ", max(wide[i]-ansi.StringWidth(cell), 0))
 			if columns[i].right {
-				cells = append(cells, gap+row[i])
+				cells = append(cells, gap+cell)
 			} else {
-				cells = append(cells, row[i]+gap)
+				cells = append(cells, cell+gap)
 			}
 		}
 		b.WriteString(strings.TrimRight(strings.Join(cells, "  "), " ") + "\n")
@@ -159,22 +182,41 @@ func (s Screen) fitColumns(columns []column, rows [][]string) (use, wide []int) 
 	slices.SortStableFunc(candidates, func(a, b int) int { return columns[b].keep - columns[a].keep })
 	for _, i := range candidates {
 		with := slices.Sorted(slices.Values(append(slices.Clone(use), i)))
-		if columns[i].keep == alwaysShown || s.Width <= 0 || minTableWidth(with, wide) <= s.Width {
+		if columns[i].keep == alwaysShown || s.Width <= 0 || minTableWidth(columns, with, wide) <= s.Width {
 			use = with
+		}
+	}
+	over := -2 - s.Width
+	for _, i := range use {
+		over += wide[i] + 2
+	}
+	for _, i := range use {
+		if columns[i].flexible && s.Width > 0 && over > 0 {
+			wide[i] = max(wide[i]-over, min(wide[i], minFlexibleWidth))
 		}
 	}
 	return use, wide
 }
 
+// minFlexibleWidth is the minimum width of a column whose texts may be cut.
+const minFlexibleWidth = 16
+
 // minTableWidth returns the minimum width of a table. The last column counts with a third of its width, but at
-// least 16, because its text may be cut.
-func minTableWidth(use, wide []int) int {
-	sum := 0
-	for _, i := range use {
-		sum += wide[i] + 2
+// least minFlexibleWidth, because its text may be cut.
+func minTableWidth(columns []column, use, wide []int) int {
+	sum := -2
+	for at, i := range use {
+		switch {
+		case columns[i].flexible:
+			sum += min(wide[i], minFlexibleWidth)
+		case at == len(use)-1 && !columns[i].whole:
+			sum += wide[i] - max(0, wide[i]-max(wide[i]/3, minFlexibleWidth))
+		default:
+			sum += wide[i]
+		}
+		sum += 2
 	}
-	last := wide[use[len(use)-1]]
-	return sum - 2 - max(0, last-max(last/3, 16))
+	return sum
 }
 
 // Clean removes control characters from all strings in a decoded JSON value.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/weir-rollouts/weir/internal/golden"
@@ -60,13 +61,55 @@ func drawings(t *testing.T) map[string]func(Screen) string {
 	}
 	wide := *p
 	wide.Wide = true
+	failing := recorded[v1beta1.RolloutWhy](t, "failing")
+	abPlan := *plan.DeepCopy()
+	abPlan.Status.Steps[1].Traffic, abPlan.Status.Steps[1].Match, abPlan.Status.Steps[1].PerPod = nil, "x-canary: yes", ""
+	abPlan.Status.Steps[1].Then.Checks = []string{"successRate", "jvm"}
+	abPlan.Status.Findings = append(abPlan.Status.Findings, v1beta1.Finding{Severity: "Info", Code: "release", Message: "Supersedes release 3 (v2)"})
+	ab := *p
+	ab.Plan = &abPlan
 	return map[string]func(Screen) string{
-		"why":      func(s Screen) string { return s.Why(why) },
-		"plan":     func(s Screen) string { return s.Plan(plan) },
-		"get":      p.Draw,
-		"history":  func(s Screen) string { return s.History(history) },
-		"diff":     func(s Screen) string { return s.Changes(&history.Releases[0]) },
-		"get-wide": wide.Draw,
+		"why":       func(s Screen) string { return s.Why(why) },
+		"failing":   func(s Screen) string { s.Flags = []string{"--context=prod"}; return s.Why(failing) },
+		"get-ab":    ab.Draw,
+		"plan-ab":   func(s Screen) string { return s.Plan(&abPlan) },
+		"list":      func(s Screen) string { return (&List{}).Draw(s, listRows()) },
+		"decisions": func(s Screen) string { return s.Decisions(decisions()) },
+		"terms":     Screen.Terms,
+		"plan":      func(s Screen) string { return s.Plan(plan) },
+		"get":       p.Draw,
+		"history":   func(s Screen) string { return s.History(history) },
+		"diff":      func(s Screen) string { return s.Changes(&history.Releases[0]) },
+		"get-wide":  wide.Draw,
+	}
+}
+
+// listRows are Rollouts in all states.
+func listRows() []ListRow {
+	rows := []ListRow{
+		{Namespace: "bank", Name: "cash", State: "AtRest", Versions: "v4", Since: "3d"},
+		{Namespace: "pay", Name: "ledger", State: "Moving", Versions: "v8 → v9", Step: "1/3", WaitingFor: "pods of step 1/3", Since: "40s"},
+		{Namespace: "pay", Name: "mail", State: "Waiting", Versions: "v1 → v2", Step: "1/2", Traffic: "x-canary: yes", WaitingFor: "the end of its pause", Since: "2m"},
+		{Namespace: "shop", Name: "web", State: "Waiting", WaitsForPerson: true, Versions: "v7 → v8", Step: "2/3", Traffic: "50%", WaitingFor: "approval of step 2/3", Since: "14m"},
+		{Namespace: "pay", Name: "api", State: "Failing", Versions: "v3 → v4", Step: "1/3", WaitingFor: "pods of step 1/3: 1 of 1 new pods: container app: ImagePullBackOff (not found)", Since: "9m"},
+		{Namespace: "pay", Name: "moon", State: "Waxing", Since: "1m"},
+	}
+	SortRows(rows)
+	return rows
+}
+
+// decisions are decisions of two Rollouts.
+func decisions() []Decided {
+	at := metav1.NewTime(now.Add(-time.Hour))
+	return []Decided{
+		{
+			Namespace: "shop", Rollout: "web", Release: 12, Version: "registry.example.com/shop/web:v8",
+			Decision: v1beta1.Decision{Verb: "promote", Full: true, User: "alice", Time: at, Step: 1, Reason: "hotfix, all at once", Outcome: "applied"},
+		},
+		{
+			Namespace: "pay", Rollout: "ledger", Release: 3, Version: "77aa",
+			Decision: v1beta1.Decision{Verb: "jump", ToStep: 3, User: "bob", Time: at, Step: 1, Reason: "known issue, see the incident of last night", Overrode: []string{"analysis"}},
+		},
 	}
 }
 

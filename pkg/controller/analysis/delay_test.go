@@ -22,7 +22,7 @@ import (
 )
 
 // remote is a source with remote write: it has samples only up to a time, and the windows that end
-// later have no requests yet. The window under way at that time has a part of its requests.
+// later have no requests yet. The window in progress at that time has a part of its requests.
 type remote struct {
 	*prometheus
 	// late returns how late samples arrive now.

@@ -96,7 +96,7 @@ type Runner struct {
 
 	mu       sync.Mutex
 	releases map[types.NamespacedName]*release
-	// releaseQueue has the checks of releases under way. trialQueue has the checks that are tried
+	// releaseQueue has the checks of releases in progress. trialQueue has the checks that are tried
 	// before a release.
 	releaseQueue, trialQueue *queue.TargetQueue[task]
 	// targets maps each task to the queue.Target of its check. mu must not guard it: the queues

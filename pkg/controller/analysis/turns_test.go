@@ -132,7 +132,7 @@ func TestNobodyWaitsForTheSilent(t *testing.T) {
 		if begun, most, _ := n.count("greedy", ""); begun != 4 || most != 4 {
 			t.Errorf("before the others %d questions of the greedy namespace began, %d at once, want 4", begun, most)
 		}
-		<-time.After(time.Hour) // its own go on, as they are given up
+		<-time.After(time.Hour) // its own continue, as they are given up
 		synctest.Wait()
 		for _, c := range []string{"silent-0", "silent-199"} {
 			if _, _, most := n.count("greedy", c); most != 1 {

@@ -28,6 +28,6 @@ func TestLost(t *testing.T) {
 	}
 	s.hold("")
 	if err := s.lease.WrapLost(ended); !errors.Is(err, lease.ErrLost) {
-		t.Errorf("given back when it was too late: %v", err)
+		t.Errorf("restored when it was too late: %v", err)
 	}
 }

@@ -25,7 +25,7 @@ var (
 	rolloutsDesc = prometheus.NewDesc("weir_rollouts",
 		"How many Rollouts there are.", []string{"phase", "style"}, nil)
 	waitDesc = prometheus.NewDesc("weir_rollout_wait_seconds",
-		"How long a Rollout with a release under way, or that is being ended, has waited for what it waits for.",
+		"How long a Rollout with a release in progress, or that is being ended, has waited for what it waits for.",
 		[]string{"namespace", "rollout", "for"}, nil)
 	stalledDesc = prometheus.NewDesc("weir_rollout_stalled",
 		"1 while a Rollout says that it makes no progress, and why.", []string{"namespace", "rollout", "reason"}, nil)
@@ -85,7 +85,7 @@ func newGauge(of *prometheus.Desc, value float64, labels ...string) prometheus.M
 	return prometheus.MustNewConstMetric(of, prometheus.GaugeValue, value, labels...)
 }
 
-// rolloutGauges returns the counts of all Rollouts, and metrics of each Rollout that is under way
+// rolloutGauges returns the counts of all Rollouts, and metrics of each Rollout that is in progress
 // or stalled.
 func rolloutGauges(all []*rollouts.Rollout, now time.Time) []prometheus.Metric {
 	var told []prometheus.Metric

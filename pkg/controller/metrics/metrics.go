@@ -46,11 +46,11 @@ func New(registry prometheus.Registerer) (*Metrics, error) {
 		}),
 		requests: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "weir_check_requests",
-			Help: "Requests that a check under way has counted, by the version that answered and how.",
+			Help: "Requests that a check in progress has counted, by the version that answered and how.",
 		}, []string{namespaceLabel, rolloutLabel, "check", "version", "result"}),
 		evidence: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "weir_check_evidence",
-			Help: "Evidence of a check under way against the new version (harm) and for it (safe), as a share of what decides: at 1 the check fails, or passes.",
+			Help: "Evidence of a check in progress against the new version (harm) and for it (safe), as a share of what decides: at 1 the check fails, or passes.",
 		}, []string{namespaceLabel, rolloutLabel, "check", "for"}),
 	}
 	err := errors.Join(register(registry, &m.stepDurations), register(registry, &m.writes), register(registry, &m.bypasses),

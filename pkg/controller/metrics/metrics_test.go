@@ -78,7 +78,7 @@ weir_rollout_failing{namespace="shop",reason="ImagePullFailed",rollout="cart"} 1
 # HELP weir_rollout_stalled 1 while a Rollout says that it makes no progress, and why.
 # TYPE weir_rollout_stalled gauge
 weir_rollout_stalled{namespace="shop",reason="ProgressDeadlineExceeded",rollout="cart"} 1
-# HELP weir_rollout_wait_seconds How long a Rollout with a release under way, or that is being ended, has waited for what it waits for.
+# HELP weir_rollout_wait_seconds How long a Rollout with a release in progress, or that is being ended, has waited for what it waits for.
 # TYPE weir_rollout_wait_seconds gauge
 weir_rollout_wait_seconds{for="approval",namespace="shop",rollout="web"} 90
 weir_rollout_wait_seconds{for="pods",namespace="shop",rollout="cart"} 90
@@ -95,7 +95,7 @@ weir_rollouts_unprotected 1
 	}
 }
 
-// TestMeasured checks that the results of checks are reported while the checks are under way.
+// TestMeasured checks that the results of checks are reported while the checks are in progress.
 func TestMeasured(t *testing.T) {
 	t.Parallel()
 	m, err := New(prometheus.NewRegistry())
@@ -110,7 +110,7 @@ func TestMeasured(t *testing.T) {
 	m.SetCheckResults("shop", "cart", nil)
 	(*Metrics)(nil).SetCheckResults("shop", "web", nil)
 	requests := `
-# HELP weir_check_requests Requests that a check under way has counted, by the version that answered and how.
+# HELP weir_check_requests Requests that a check in progress has counted, by the version that answered and how.
 # TYPE weir_check_requests gauge
 weir_check_requests{check="errors",namespace="shop",result="bad",rollout="web",version="new"} 3
 weir_check_requests{check="errors",namespace="shop",result="bad",rollout="web",version="stable"} 1
@@ -118,7 +118,7 @@ weir_check_requests{check="errors",namespace="shop",result="good",rollout="web",
 weir_check_requests{check="errors",namespace="shop",result="good",rollout="web",version="stable"} 899
 `
 	evidence := `
-# HELP weir_check_evidence Evidence of a check under way against the new version (harm) and for it (safe), as a share of what decides: at 1 the check fails, or passes.
+# HELP weir_check_evidence Evidence of a check in progress against the new version (harm) and for it (safe), as a share of what decides: at 1 the check fails, or passes.
 # TYPE weir_check_evidence gauge
 weir_check_evidence{check="errors",for="harm",namespace="shop",rollout="web"} 0.25
 weir_check_evidence{check="errors",for="safe",namespace="shop",rollout="web"} 0.5

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package queue has the work queues of the controllers. Namespaces take turns, and no namespace uses
-// more than its share of the workers. Objects with a release under way come before resting objects.
+// more than its share of the workers. Objects with a release in progress come before resting objects.
 // The package must not know what a request is about.
 package queue
 
@@ -18,7 +18,7 @@ import (
 // requestQueue is a round-robin queue of reconcile requests, in which namespaces take turns.
 type requestQueue = fairqueue.Queue[string, reconcile.Request]
 
-// IsResting reports whether the object of a request is resting: no release of it is under way.
+// IsResting reports whether the object of a request is resting: no release of it is in progress.
 type IsResting func(reconcile.Request) bool
 
 // restingInterval is the interval at which a resting request is taken first, so that resting

@@ -51,7 +51,7 @@ func TestClaimAtOnce(t *testing.T) {
 	if diff := cmp.Diff(map[int]int{http.StatusCreated: 1, http.StatusConflict: n - 1}, count); diff != "" {
 		t.Fatalf("answers (-want +got):\n%s", diff)
 	}
-	want := fmt.Sprintf("This rollout conflict with Rollout(%s/%s), one workload only have less than one Rollout", ns, winner)
+	want := fmt.Sprintf("This rollout conflict with Rollout(%s/%s), one workload only have less than one Rollout: Deployment web is already managed by Rollout %s/%s; delete one of the two, or change spec.workloadRef", ns, winner, ns, winner)
 	for i, a := range answers {
 		if a.code == http.StatusConflict && !strings.Contains(a.status().Message, want) {
 			t.Errorf("r%d is told %q, want %q in it", i, a.status().Message, want)

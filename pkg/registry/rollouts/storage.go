@@ -21,6 +21,9 @@ import (
 	"github.com/weir-rollouts/weir/pkg/registry/rollouts/tree"
 )
 
+// checkKinds are the kinds that the checks of a Rollout need, by resource.
+var checkKinds = map[string]string{"metricsources": "MetricSource", "checks": "Check", "clusterchecks": "ClusterCheck"}
+
 // Endpoints are the storages of an API group, by version and resource.
 type Endpoints map[string]map[string]rest.Storage
 
@@ -36,12 +39,17 @@ func NewStorage(c rollout.Config, t tree.Config) (map[string]Endpoints, error) {
 	for version, answer := range map[string]any{"v1beta1": v1beta1.Rollout{}, "v1alpha1": v1alpha1.Rollout{}} {
 		groups[rollouts.GroupName][version] = r.NewStorage(answer)
 	}
+	stores := map[string]rest.Getter{}
+	r.LookUpIn(stores)
 	for _, kind := range genericKinds {
 		main, status, err := kind.NewStorage(c.Scheme, c.Options, r.Access)
 		if err != nil {
 			return nil, err
 		}
 		resource, versions := kind.ResourceAndVersions()
+		if getter, ok := main.(rest.Getter); ok && checkKinds[resource.Resource] != "" {
+			stores[checkKinds[resource.Resource]] = getter
+		}
 		for _, version := range versions {
 			served := groups[resource.Group][version]
 			served[resource.Resource] = main

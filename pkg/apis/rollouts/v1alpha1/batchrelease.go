@@ -55,7 +55,7 @@ type ReleasePlan struct {
 	// +listType=atomic
 	Batches []Batch `json:"batches,omitzero"`
 	// BatchPartition is the last batch that may run, counted from 0. Without
-	// it the workload is given back to its owner.
+	// it the workload is restored to its owner.
 	// +optional
 	BatchPartition *int32 `json:"batchPartition,omitempty"`
 	// RolloutID is the value of the batch label on pods.
@@ -89,7 +89,7 @@ type ReleasePlan struct {
 	// +optional
 	UpdateTemplate string `json:"updateTemplate,omitempty"`
 	// Abort brings every pod back to the stable revision and keeps the
-	// workload held. Without batchPartition the workload is given back but
+	// workload held. Without batchPartition the workload is restored but
 	// stays paused. Default: false.
 	// +optional
 	Abort bool `json:"abort,omitempty"`
@@ -155,7 +155,7 @@ type BatchReleaseStatus struct {
 	// +optional
 	ExtraUID types.UID `json:"extraUID,omitempty"`
 	// Drive is how far the workload may go. Absent before it was told and after
-	// it was given back; annotations of the workload repeat it.
+	// it was restored; annotations of the workload repeat it.
 	// +optional
 	Drive *Drive `json:"drive,omitempty"`
 }

@@ -47,11 +47,11 @@ type RolloutList struct {
 
 // RolloutSpec is what the owner of the workload asks for.
 type RolloutSpec struct {
-	// ObjectRef names the workload. It cannot change while a release is under way.
+	// ObjectRef names the workload. It cannot change while a release is in progress.
 	ObjectRef TargetRef `json:"objectRef"`
 	// Strategy says how new revisions are released.
 	Strategy Strategy `json:"strategy"`
-	// Disabled takes the Rollout out of service: a release under way is ended
+	// Disabled takes the Rollout out of service: a release in progress is ended
 	// and new revisions are no longer held. Default: false.
 	// +optional
 	Disabled bool `json:"disabled"`
@@ -100,7 +100,7 @@ type Release struct {
 	Steps []Step `json:"steps,omitzero"`
 	// TrafficRoutings names the Service of the workload and what routes to it.
 	// At most one entry; without one, traffic is not routed. Cannot change
-	// while a release is under way.
+	// while a release is in progress.
 	// +optional
 	// +listType=atomic
 	TrafficRoutings []TrafficRoutingRef `json:"trafficRoutings,omitzero"`

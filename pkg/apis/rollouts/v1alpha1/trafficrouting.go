@@ -11,7 +11,7 @@ import (
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // TrafficRouting routes requests for as long as any of the Rollouts that name
-// it has a release under way.
+// it has a release in progress.
 type TrafficRouting struct {
 	metav1.TypeMeta `json:",inline"`
 	// Standard object metadata.

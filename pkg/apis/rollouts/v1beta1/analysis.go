@@ -174,7 +174,7 @@ type CheckRef struct {
 	Args map[string]string `json:"args,omitzero"`
 }
 
-// AnalysisStatus has the results of the checks of the release under way.
+// AnalysisStatus has the results of the checks of the release in progress.
 type AnalysisStatus struct {
 	// Revision that is judged.
 	// +optional

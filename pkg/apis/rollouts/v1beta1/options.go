@@ -84,7 +84,7 @@ type JumpOptions struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	DecisionOptions `json:",inline"`
-	// Step is where the release goes on, counted from 1. The current step runs
+	// Step is where the release continues, counted from 1. The current step runs
 	// again.
 	Step int32 `json:"step"`
 	// Override lets the jump pass checks that are open or have failed. It takes a

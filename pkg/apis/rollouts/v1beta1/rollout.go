@@ -53,11 +53,11 @@ type RolloutList struct {
 // RolloutSpec is what the owner of the workload asks for.
 type RolloutSpec struct {
 	// WorkloadRef names the workload in the Rollout's namespace. It cannot
-	// change while a release is under way.
+	// change while a release is in progress.
 	WorkloadRef ObjectRef `json:"workloadRef"`
 	// Strategy says how new revisions are released.
 	Strategy Strategy `json:"strategy"`
-	// Disabled takes the Rollout out of service: a release under way is ended
+	// Disabled takes the Rollout out of service: a release in progress is ended
 	// and new revisions are no longer held. Default: false.
 	// +optional
 	Disabled bool `json:"disabled"`
@@ -110,13 +110,13 @@ type BlueGreenStrategy struct {
 type Release struct {
 	// Steps of the release in their order; the status counts them from 1. At
 	// least one, at most 50. Their number cannot change while a release is
-	// under way.
+	// in progress.
 	// +optional
 	// +listType=atomic
 	Steps []Step `json:"steps,omitzero"`
 	// TrafficRoutings names the Service of the workload and what routes to it.
 	// At most one entry; without one, traffic is not routed. Cannot change
-	// while a release is under way.
+	// while a release is in progress.
 	// +optional
 	// +listType=atomic
 	TrafficRoutings []TrafficRoutingRef `json:"trafficRoutings,omitzero"`
@@ -132,7 +132,7 @@ type Release struct {
 	// +optional
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
 	// TrafficRoutingRef names a TrafficRouting object that routes while a
-	// release is under way.
+	// release is in progress.
 	// +optional
 	TrafficRoutingRef *string `json:"trafficRoutingRef,omitempty"`
 	// DisableGenerateCanaryService uses the stable Service for both revisions

@@ -19,7 +19,7 @@ type RolloutPlan struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is the change that was asked about; empty for the release under way, or the next.
+	// Spec is the change that was asked about; empty for the release in progress, or the next.
 	// +optional
 	Spec PlanSpec `json:"spec,omitzero"`
 	// Status is the answer. What is sent is ignored.

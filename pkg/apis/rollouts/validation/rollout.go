@@ -35,7 +35,7 @@ type Options struct {
 	// AnyWorkloadKind accepts workloads of unknown kinds.
 	AnyWorkloadKind bool
 	// Version of the request; empty means v1beta1. A request in v1alpha1 may
-	// change the number of steps of a release under way, may give a weight of
+	// change the number of steps of a release in progress, may give a weight of
 	// 0, and keeps the style in an annotation.
 	Version string
 	// OwnNamespace is the namespace of Weir. Rollouts in it are refused.
@@ -189,16 +189,16 @@ func validateStyleAnnotation(r *rollouts.Rollout, o Options) field.ErrorList {
 	return field.ErrorList{field.NotSupported(path, style, []string{"canary", "partition"})}
 }
 
-// InFlight reports whether a release is under way or still has to be taken back, for
+// InFlight reports whether a release is in progress or still has to be taken back, for
 // which the controller needs the spec.
 func InFlight(s *rollouts.RolloutStatus) bool {
 	p := s.Active()
 	return s.UnderWay() || s.Network != nil || p != nil && p.FinalisingStep != "" && p.FinalisingStep != rollouts.FinalisingEnd
 }
 
-const waitForEnd = "cannot change while a release is under way or is being taken back: wait until it has ended"
+const waitForEnd = "cannot change while a release is in progress or is being taken back: wait until it has ended"
 
-// validateInFlight validates a change of the plan of a release under way.
+// validateInFlight validates a change of the plan of a release in progress.
 func validateInFlight(s, old *rollouts.RolloutSpec, o Options) field.ErrorList {
 	spec := field.NewPath("spec")
 	var errs field.ErrorList

@@ -216,8 +216,8 @@ func existsError(owner Owner, first *rollouts.Rollout) error {
 func conflictError(owner Owner, first string, ref *rollouts.ObjectRef) error {
 	// The text is that of OpenKruise's webhook, which clients may parse.
 	return apierrors.NewConflict(rollouts.Resource("rollouts"), owner.Name, fmt.Errorf( //nolint:staticcheck // it is capitalized on the wire
-		"This rollout conflict with Rollout(%s/%s), one workload only have less than one Rollout: %s is claimed by it",
-		owner.Namespace, first, describeWorkload(ref)))
+		"This rollout conflict with Rollout(%s/%s), one workload only have less than one Rollout: %s %s is already managed by Rollout %s/%s; delete one of the two, or change spec.workloadRef",
+		owner.Namespace, first, ref.Kind, ref.Name, owner.Namespace, first))
 }
 
 func (c *Claims) newRecord(owner Owner) *metav1.PartialObjectMetadata {

@@ -103,7 +103,7 @@ func (g writeGuard[T, Spec, Status]) validateDelete(next rest.ValidateObjectFunc
 		}
 		if g.kind.InUse != nil && orphansDependents(o, options) && g.kind.InUse(o) {
 			return apierrors.NewConflict(g.kind.groupResource(g.kind.Plural), o.GetName(), errors.New(
-				"a release is under way, and what was made for it cannot be left behind: delete with propagationPolicy Background, or wait until it has ended"))
+				"a release is in progress, and what was made for it cannot be left behind: delete with propagationPolicy Background, or wait until it has ended"))
 		}
 		return next(ctx, obj)
 	}

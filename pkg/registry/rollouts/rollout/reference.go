@@ -4,19 +4,25 @@
 package rollout
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1alpha1"
+	weir "github.com/weir-rollouts/weir/pkg/apis/weir/v1alpha1"
 )
 
 // findTimeout limits how long the warnings may delay a response. All objects are looked up in parallel.
@@ -34,7 +40,8 @@ type reference struct {
 	object rollouts.ObjectRef
 }
 
-// findReferences returns the workload, the Services, and the Ingresses and HTTPRoutes of a Rollout.
+// findReferences returns the workload, the Services, the Ingresses and HTTPRoutes, and what the checks of a Rollout
+// need.
 func findReferences(r *rollouts.Rollout) []reference {
 	spec := field.NewPath("spec")
 	var found []reference
@@ -60,7 +67,69 @@ func findReferences(r *rollouts.Rollout) []reference {
 			add(path.Child("gateway", "httpRouteName"), "gateway.networking.k8s.io/v1", "HTTPRoute", *routing.Gateway.HTTPRouteName)
 		}
 	}
+	if release.Analysis == nil {
+		return found
+	}
+	for i := range release.Analysis.Checks {
+		check, path := &release.Analysis.Checks[i], spec.Child("strategy", style.Key(), "analysis", "checks").Index(i)
+		switch {
+		case check.Use != nil:
+			add(path.Child("use", "name"), weir.SchemeGroupVersion.String(), check.Use.Kind, check.Use.Name)
+		case check.Query != nil:
+			add(path.Child("query", "source"), weir.SchemeGroupVersion.String(), kindMetricSource, cmp.Or(check.Query.Source, defaultSource))
+		case check.SuccessRate != nil, check.Latency != nil, check.AsGoodAs != "":
+			add(path, weir.SchemeGroupVersion.String(), kindMetricSource, defaultSource)
+		}
+	}
 	return found
+}
+
+const (
+	kindMetricSource = "MetricSource"
+	// defaultSource is the MetricSource of checks that name none.
+	defaultSource = "default"
+)
+
+// storedFinder also looks up the kinds that this server stores.
+type storedFinder struct {
+	// Finder looks up objects in the cluster; nil if there is no cluster.
+	Finder
+	// stores are the storages of this server, by kind.
+	stores map[string]rest.Getter
+}
+
+// Exists implements Finder.
+func (f storedFinder) Exists(ctx context.Context, namespace string, ref rollouts.ObjectRef) (bool, error) {
+	store, ok := f.stores[ref.Kind]
+	switch {
+	case ok && strings.HasPrefix(ref.APIVersion, weir.GroupName+"/"):
+		_, err := store.Get(ctx, ref.Name, &metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		return err == nil, err
+	case f.Finder == nil:
+		return false, errNoCluster
+	default:
+		return f.Finder.Exists(ctx, namespace, ref)
+	}
+}
+
+var errNoCluster = errors.New("the server has no cluster")
+
+// missingText describes a reference to an object that does not exist, and what to do.
+func missingText(ref rollouts.ObjectRef, namespace string) string {
+	const waits = "; the check cannot run, so each step waits for it: "
+	switch ref.Kind {
+	case kindMetricSource:
+		return fmt.Sprintf("there is no MetricSource %q yet%sask a cluster administrator to create it", ref.Name, waits)
+	case "ClusterCheck":
+		return fmt.Sprintf("there is no ClusterCheck %q yet%sask a cluster administrator to create it", ref.Name, waits)
+	case "Check":
+		return fmt.Sprintf("there is no Check %q in namespace %q yet%screate it", ref.Name, namespace, waits)
+	default:
+		return fmt.Sprintf("there is no %s %q in namespace %q yet", ref.Kind, ref.Name, namespace)
+	}
 }
 
 // pathInVersion converts a path to the API version of the request.
@@ -105,7 +174,7 @@ func (f *referenceWarner) warnMissing(ctx context.Context, stored runtime.Object
 	wg.Wait()
 	for i, ref := range named {
 		if missing[i] {
-			warning.AddWarning(ctx, "", fmt.Sprintf("%s: there is no %s %q in namespace %q yet", pathInVersion(ctx, ref.path), ref.object.Kind, ref.object.Name, r.Namespace))
+			warning.AddWarning(ctx, "", pathInVersion(ctx, ref.path)+": "+missingText(ref.object, r.Namespace))
 		}
 	}
 }

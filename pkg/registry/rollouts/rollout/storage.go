@@ -72,6 +72,11 @@ func (e *Endpoints) NewStorage(response any) map[string]rest.Storage {
 	return served
 }
 
+// LookUpIn makes the warnings about missing references look up the kinds that this server stores, too.
+func (e *Endpoints) LookUpIn(stores map[string]rest.Getter) {
+	e.rollout.finder = storedFinder{e.rollout.finder, stores}
+}
+
 // NewViews returns the endpoints whose responses are computed from Rollouts.
 func (e *Endpoints) NewViews(c Config, from fetch.Sources, histories rest.StandardStorage) (map[string]rest.Storage, fetch.WhyFunc) {
 	return view.NewStorage(view.Config{
@@ -199,6 +204,14 @@ func (r *REST) Update(ctx context.Context, name string, info rest.UpdatedObjectI
 		r.rewriteEarlier(ctx, out.(*rollouts.Rollout))
 	}
 	return out, created, nil
+}
+
+// Delete warns about a release that is in progress, and deletes the Rollout.
+func (r *REST) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
+	return r.genericREST.Delete(ctx, name, func(ctx context.Context, obj runtime.Object) error {
+		warnEnd(ctx, obj.(*rollouts.Rollout), "deleting")
+		return validate(ctx, obj)
+	}, options)
 }
 
 // rewriteEarlier rewrites the earlier decisions in the current storage version and encryption key, because

@@ -123,9 +123,11 @@ func (s strategy) WarningsOnCreate(ctx context.Context, obj runtime.Object) []st
 
 func (s strategy) WarningsOnUpdate(ctx context.Context, obj, old runtime.Object) []string {
 	r, stored := obj.(*rollouts.Rollout), old.(*rollouts.Rollout)
-	warnings := append(validation.RolloutWarnings(r, s.validationOptions(ctx)), validation.FinalizerWarnings(r, stored)...)
-	told := routeWarnings(stored)
-	return append(warnings, slices.DeleteFunc(routeWarnings(r), func(w string) bool { return slices.Contains(told, w) })...)
+	// A tool that applies the same manifest again gets no warning again.
+	told := append(validation.RolloutWarnings(stored, s.validationOptions(ctx)), routeWarnings(stored)...)
+	warnings := append(validation.RolloutWarnings(r, s.validationOptions(ctx)), routeWarnings(r)...)
+	warnings = slices.DeleteFunc(warnings, func(w string) bool { return slices.Contains(told, w) })
+	return slices.Concat(warnings, validation.FinalizerWarnings(r, stored), editWarnings(r, stored))
 }
 
 // routeWarnings returns warnings about steps that the router cannot route. Without the warning, the user

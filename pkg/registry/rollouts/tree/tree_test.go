@@ -31,7 +31,7 @@ revision web-v1 Healthy 2/2
 pod web-v1-000 Healthy
 pod web-v1-001 Healthy
 scaler web-hpa Healthy
-budget web-pdb Healthy it allows 0 disruptions
+budget web-pdb Healthy Allows 0 disruptions
 service web-service Healthy it selects pods of every revision
 router web-ingress Healthy`
 
@@ -80,7 +80,7 @@ func TestTrafficRouting(t *testing.T) {
 	if _, err := the.as(t, admin).RolloutsV1beta1().Rollouts("routing").Patch(t.Context(), "web", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	the.shows(t, "routing", "router edge Missing it does not exist")
+	the.shows(t, "routing", "router edge Missing Does not exist")
 	edge := &v1alpha1.TrafficRouting{ObjectMeta: metav1.ObjectMeta{Name: "edge"}}
 	edge.Spec.ObjectRef = []v1alpha1.TrafficRoutingRef{{Service: "web-service", Ingress: &v1alpha1.IngressRef{Name: "web-ingress"}}}
 	edge.Spec.Strategy.Weight = new(int32(20))

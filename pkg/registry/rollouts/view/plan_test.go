@@ -223,14 +223,14 @@ func TestPlanOfScopes(t *testing.T) {
 func TestPlanOfOthers(t *testing.T) {
 	t.Parallel()
 	got := asker(t, "list resourcequotas", "list poddisruptionbudgets").of(t, rollouts.PlanSpec{Images: map[string]string{"app": "web:v8"}})
-	want := []string{"it takes permission to list poddisruptionbudgets.policy", "it takes permission to list resourcequotas"}
+	want := []string{"you need permission to list poddisruptionbudgets.policy", "you need permission to list resourcequotas"}
 	if diff := cmp.Diff(want, got.Unknown); diff != "" {
 		t.Errorf("unknown (-want +got):\n%s", diff)
 	}
 	if slices.Contains(codes(got), "Warning budget 1") {
 		t.Errorf("findings %+v", got.Findings)
 	}
-	if got = asker(t, "get deployments").of(t, rollouts.PlanSpec{}); len(got.Steps) != 0 || got.Unknown[0] != "it takes permission to get deployments.apps" {
+	if got = asker(t, "get deployments").of(t, rollouts.PlanSpec{}); len(got.Steps) != 0 || got.Unknown[0] != "you need permission to get deployments.apps" {
 		t.Errorf("it is planned all the same: %+v", got)
 	}
 	_, err := asker(t, "get rollouts").Get(asked(t), "web", &metav1.GetOptions{})
