@@ -67,7 +67,7 @@ export function isDestructive(action: Action): boolean {
 }
 
 // isPrimary reports whether an action may be the first button, and the only one on a phone. An action that approves
-// steps that nobody has seen yet, or that overrides checks, may not.
+// steps that no user has seen yet, or that overrides checks, may not.
 export function isPrimary(action: Action): boolean {
   return action.possible && !isFull(action) && !action.needs?.includes('override');
 }
