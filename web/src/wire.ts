@@ -46,6 +46,7 @@ export interface ReleaseRef {
   stable?: string;
   revision?: string;
   images?: ImageChange[];
+  source?: ReleaseSource;
 }
 
 export interface WaitingFor {
@@ -131,6 +132,7 @@ export interface PastRelease {
   stable?: string;
   revision?: string;
   images?: ImageChange[];
+  source?: ReleaseSource;
   rolloutID?: string;
   startTime?: string;
   endTime?: string;
@@ -139,6 +141,8 @@ export interface PastRelease {
   decisions?: Decision[];
   changes?: Change[];
   moreChanges?: number;
+  stableOnRecord?: boolean;
+  restoreStable?: Record<string, unknown>;
   restore?: Record<string, unknown>;
 }
 
@@ -169,6 +173,14 @@ export interface ImageChange {
   container: string;
   from?: string;
   to?: string;
+}
+
+export interface ReleaseSource {
+  version?: string;
+  commit?: string;
+  author?: string;
+  repository?: string;
+  link?: string;
 }
 
 export interface ObjectRef {
