@@ -323,7 +323,7 @@ func explainRow(ctx context.Context, r *draw.ListRow, t *target) {
 		return
 	}
 	if r.State != string(v1beta1.PhaseDisabled) { // which is a phase, and at rest
-		r.State = cmp.Or(why.value.State, r.State)
+		r.State = cmp.Or(draw.ShownState(&why.value), r.State)
 	}
 	if why.value.Release != nil {
 		r.Versions = draw.Versions(why.value.Release)

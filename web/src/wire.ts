@@ -194,6 +194,7 @@ export interface PlannedStep {
   peak: number;
   minReady: number;
   traffic?: number;
+  match?: string;
   perPod?: string;
   then?: Then;
   usual?: string;
@@ -261,6 +262,7 @@ export interface Wave {
 
 export interface Then {
   for: string;
+  checks?: string[];
   seconds?: number;
   you?: boolean;
   approvers?: string[];

@@ -18,8 +18,8 @@ import (
 func (s Screen) Why(w *v1beta1.RolloutWhy) string {
 	var b strings.Builder
 	head := s.Paint(Bold, w.Summary)
-	if w.State != "AtRest" {
-		head = s.formatState(w.State) + "  " + head
+	if state := ShownState(w); state != "AtRest" {
+		head = s.formatState(state) + "  " + head
 	}
 	b.WriteString(s.Wrap(head, "  ") + "\n")
 	if w.State == "Failing" {
