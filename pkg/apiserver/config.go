@@ -52,7 +52,7 @@ func (o *Options) Config() (*Config, error) {
 	c.Generic = genericapiserver.NewRecommendedConfig(o.codecs)
 	c.setOpenAPI()
 	c.Generic.BuildHandlerChainFunc = func(api http.Handler, g *genericapiserver.Config) http.Handler {
-		inner := serveDashboard(prepareRequests(api, g.Serializer), o.Pages)
+		inner := serveDashboard(prepareRequests(api, fieldCheck{o.scheme, o.ControllerUser}, g.Serializer), o.Pages)
 		chain := genericapiserver.DefaultBuildHandlerChain(refuseCrossSite(inner, g.Serializer), g)
 		return drainConnections(chain, g.ShutdownInitiatedNotify(), g.ShutdownDelayDuration)
 	}

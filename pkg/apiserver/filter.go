@@ -39,8 +39,8 @@ func (a anonymousHealthAuthenticator) AuthenticateRequest(r *http.Request) (*aut
 }
 
 // prepareRequests prepares authorized requests: it records the user agent, and adds the body of a verb that the
-// client left out.
-func prepareRequests(api http.Handler, codecs runtime.NegotiatedSerializer) http.Handler {
+// client left out. It refuses bodies whose fields cannot be decoded.
+func prepareRequests(api http.Handler, fields fieldCheck, codecs runtime.NegotiatedSerializer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r = r.WithContext(rollout.WithUserAgent(r.Context(), r.UserAgent()))
 		if isVerbRequest(r) {
@@ -51,6 +51,10 @@ func prepareRequests(api http.Handler, codecs runtime.NegotiatedSerializer) http
 			if isDecision(r) {
 				r.URL = withStrictValidation(r.URL)
 			}
+		}
+		if err := fields.checkRequest(r); err != nil {
+			responsewriters.ErrorNegotiated(err, codecs, rollouts.SchemeGroupVersion, w, r)
+			return
 		}
 		api.ServeHTTP(w, r)
 	})

@@ -31,12 +31,14 @@ type Result struct {
 // groups are the API groups that Weir serves.
 var groups = []string{rollouts.GroupName, weir.GroupName}
 
-var decoder = func() runtime.Decoder {
+var scheme = func() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
 	utilruntime.Must(weir.AddToScheme(scheme))
-	return serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDecoder(rollouts.SchemeGroupVersion, weir.SchemeGroupVersion)
+	return scheme
 }()
+
+var decoder = serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDecoder(rollouts.SchemeGroupVersion, weir.SchemeGroupVersion)
 
 // Object validates a manifest like a create request. A manifest without a namespace gets the namespace default.
 func Object(u *unstructured.Unstructured) Result {
@@ -52,6 +54,9 @@ func Object(u *unstructured.Unstructured) Result {
 	if err != nil {
 		return Result{Known: true, Errors: []string{err.Error()}}
 	}
+	if r.Errors = fieldErrors(u); len(r.Errors) > 0 {
+		return r
+	}
 	object, _, err := decoder.Decode(data, nil, nil)
 	if strict, ok := runtime.AsStrictDecodingError(err); ok {
 		for _, e := range strict.Errors() {
@@ -66,6 +71,24 @@ func Object(u *unstructured.Unstructured) Result {
 	}
 	r.Warnings = warnings
 	return r
+}
+
+// fieldErrors returns the errors about fields that are unknown or have values of a wrong type. Like the server, it says
+// what to write instead.
+func fieldErrors(u *unstructured.Unstructured) []string {
+	object, err := scheme.New(u.GroupVersionKind())
+	if err != nil {
+		return nil // the decoder reports the unknown kind
+	}
+	found := validation.CheckFields(object, u.Object)
+	var errs []string
+	for _, e := range found.WrongTypes {
+		errs = append(errs, e.Error())
+	}
+	for _, unknown := range found.Unknown {
+		errs = append(errs, unknown.String())
+	}
+	return errs
 }
 
 // validate validates an object by its kind.

@@ -31,7 +31,14 @@ metadata: {name: web}
 spec:
   workloadRef: {apiVersion: apps/v1, kind: Deployment, name: web}
   strategy: {canary: {steps: [{replicas: 120%}]}}`},
-		"a field that is not there": {errors: `unknown field "spec.strategy.canary.stepz"`, manifest: `
+		"a value of another type": {errors: `spec.strategy.canary.steps[0].pause.duration: Invalid value: "10m": step 1: write a whole number of seconds, without quotes: 600`, manifest: `
+apiVersion: rollouts.kruise.io/v1beta1
+kind: Rollout
+metadata: {name: web}
+spec:
+  workloadRef: {apiVersion: apps/v1, kind: Deployment, name: web}
+  strategy: {canary: {steps: [{replicas: 20%, pause: {duration: 10m}}, {replicas: 100%}]}}`},
+		"a field that is not there": {errors: `unknown field "spec.strategy.canary.stepz": did you mean "steps"?`, manifest: `
 apiVersion: rollouts.kruise.io/v1beta1
 kind: Rollout
 metadata: {name: web}

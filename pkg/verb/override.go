@@ -57,7 +57,11 @@ func howToOverride(r *rollouts.Rollout, c Command) string {
 	if c.Via != rollouts.ViaVerb && c.Via != "" {
 		how = fmt.Sprintf("use the verb %s (POST …/rollouts/%s/%s)", how, r.Name, c.Verb)
 	}
-	return fmt.Sprintf("%s, which takes a reason and permission to create rollouts/override (kubectl weir %s %s%s --override --reason=…)", how, c.Verb, r.Name, flags)
+	namespace := ""
+	if r.Namespace != "" {
+		namespace = " -n " + r.Namespace
+	}
+	return fmt.Sprintf("%s, which requires a reason and permission to create rollouts/override (kubectl weir %s %s%s --override --reason=…%s)", how, c.Verb, r.Name, flags, namespace)
 }
 
 // overriddenChecks returns the open checks that the record of a command with an override names.

@@ -79,15 +79,8 @@ func TemplateChanges(h *rollouts.RolloutHistory) (changes []rollouts.Change, mor
 		return nil, 0
 	}
 	d := templateDiff{}
-	// The Deployment controller adds the label to the template of a ReplicaSet.
-	for _, t := range []map[string]any{from, to} {
-		if metadata, ok := t["metadata"].(map[string]any); ok {
-			delete(metadata, "creationTimestamp")
-			if labels, ok := metadata["labels"].(map[string]any); ok {
-				delete(labels, "pod-template-hash")
-			}
-		}
-	}
+	removeControllerFields(from)
+	removeControllerFields(to)
 	d.compareObjects("", from, to, schema)
 	n := min(len(d.changes), MaxChanges)
 	return d.changes[:n], len(d.changes) - n

@@ -51,6 +51,7 @@ export interface ReleaseRef {
   stable?: string;
   revision?: string;
   images?: ImageChange[];
+  source?: ReleaseSource;
 }
 
 export interface WaitingFor {
@@ -136,6 +137,7 @@ export interface PastRelease {
   stable?: string;
   revision?: string;
   images?: ImageChange[];
+  source?: ReleaseSource;
   rolloutID?: string;
   startTime?: string;
   endTime?: string;
@@ -144,6 +146,8 @@ export interface PastRelease {
   decisions?: Decision[];
   changes?: Change[];
   moreChanges?: number;
+  stableOnRecord?: boolean;
+  restoreStable?: Record<string, unknown>;
   restore?: Record<string, unknown>;
 }
 
@@ -163,6 +167,14 @@ export interface ImageChange {
   container: string;
   from?: string;
   to?: string;
+}
+
+export interface ReleaseSource {
+  version?: string;
+  commit?: string;
+  author?: string;
+  repository?: string;
+  link?: string;
 }
 
 export interface ObjectRef {

@@ -37,6 +37,8 @@ type RolloutHistorySpec struct {
 	TrafficRouting *TrafficRoutingInfo
 	// Stable is what has the template of the stable revision.
 	Stable *ObjectInfo
+	// Source is what the owner of the workload says about the content of the release.
+	Source *ReleaseSource
 }
 
 // RolloutInfo is a copy of the Rollout.

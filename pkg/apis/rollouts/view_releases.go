@@ -38,6 +38,10 @@ type PastRelease struct {
 	Changes []Change
 	// MoreChanges is how many there are besides.
 	MoreChanges int32
+	// StableOnRecord reports whether the template that served before this release is on record.
+	StableOnRecord bool
+	// RestoreStable is a merge patch of the workload that sets the template that served before this release.
+	RestoreStable runtime.RawExtension
 	// Restore is a merge patch of the workload that sets the template of this release again;
 	// only where one release was asked for.
 	Restore runtime.RawExtension

@@ -43,6 +43,8 @@ type ReleaseRef struct {
 	Revision string
 	// Images are those that the release changes, as far as they are on record.
 	Images []ImageChange
+	// Source says what was built into the release, as far as annotations say it.
+	Source *ReleaseSource
 }
 
 // ImageChange is the image of a container before and after.

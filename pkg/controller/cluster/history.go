@@ -57,6 +57,9 @@ type ReleaseObjects struct {
 	// Stable is the revision that ran before the release.
 	Stable  planner.Revision
 	Traffic traffic.Objects
+	// Annotations names the annotations that say what was built into the release, by the fields of
+	// ReleaseSource.
+	Annotations map[string]string
 }
 
 // ErrNamespaceTerminating is the error of a write that creates an object in a namespace that is being
@@ -180,6 +183,7 @@ func newHistory(p ReleaseObjects, release rollouts.ReleaseRecord) (*v1alpha1.Rol
 	}
 	if w, ref := p.Workload, r.Spec.WorkloadRef; w != nil && ref != nil {
 		h.Spec.Workload = &v1alpha1.WorkloadInfo{APIVersion: ref.APIVersion, Kind: ref.Kind, ObjectInfo: *copied(w.Object, w.Object.GetName())}
+		h.Spec.Source = releaseSource(p.Annotations, h.Spec.Workload.Data, w.Object.GetAnnotations())
 		if f := w.Row.Snapshot(w.Object, w.Owned, p.Stable); p.Stable != (planner.Revision{}) && f != nil {
 			h.Spec.Stable = &v1alpha1.ObjectInfo{Name: f.Name, Data: v1alpha1.RawJSON{Raw: f.Spec}}
 		}
@@ -189,6 +193,25 @@ func newHistory(p ReleaseObjects, release rollouts.ReleaseRecord) (*v1alpha1.Rol
 	}
 	h.Spec.TrafficRouting = routersInHistory(p.Traffic, copied)
 	return h, errors.Join(errs...)
+}
+
+// releaseSource reads what was built into a release from the annotations of the pod template and of the workload.
+func releaseSource(keys map[string]string, workload v1alpha1.RawJSON, annotations map[string]string) *v1alpha1.ReleaseSource {
+	var spec struct {
+		Template struct {
+			Metadata struct {
+				Annotations map[string]string `json:"annotations"`
+			} `json:"metadata"`
+		} `json:"template"`
+	}
+	if json.Unmarshal(workload.Raw, &spec) != nil {
+		return nil // a kind without a pod template
+	}
+	s := rollouts.NewReleaseSource(keys, spec.Template.Metadata.Annotations, annotations)
+	if s == nil {
+		return nil
+	}
+	return &v1alpha1.ReleaseSource{Version: s.Version, Commit: s.Commit, Author: s.Author, Repository: s.Repository, Link: s.Link}
 }
 
 // routersInHistory returns copies of the routers that a history has fields for, or nil if there are none.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	"github.com/weir-rollouts/weir/pkg/controller/cluster"
 	"github.com/weir-rollouts/weir/pkg/planner"
+	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
 // A history that was just stored is not read again. Here somebody has deleted it, and the passes observe that a minute
@@ -119,5 +121,34 @@ func TestLateHistoryIsRefused(t *testing.T) {
 	histories, err := server.Histories(t.Context(), ro)
 	if err != nil || histories[1].EndTime == nil || histories[1].Outcome != rollouts.ReleaseSucceeded {
 		t.Errorf("the history is %+v (%v), want the completed one", histories[1], err)
+	}
+}
+
+// The history of a release has what annotations say about its content from the start: those of the pod template, and
+// those of the workload where the template has none.
+func TestHistoryHasItsSource(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	server := cluster.Server{Reader: cluster.Reader{Client: s, Live: s, WriteTracker: cluster.NewWriteTracker(newFakeClock())}}
+	release := rollouts.ReleaseRecord{Number: 1, StartTime: metav1.NewTime(newFakeClock().Now())}
+	ro := &rollouts.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "uid"}}
+	ro.Spec.WorkloadRef = &rollouts.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
+	ro.Status.Releases = []rollouts.ReleaseRecord{release}
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", Annotations: map[string]string{
+		"org.opencontainers.image.revision": "of the workload", "org.opencontainers.image.url": "https://example.com/pull/7",
+	}}}
+	d.Spec.Template.Annotations = map[string]string{"org.opencontainers.image.revision": "4f2c8a1", "org.opencontainers.image.source": "javascript:alert(1)"}
+	row, _ := workload.Find("apps/v1", "Deployment", rollouts.StylePartition)
+	objects := cluster.ReleaseObjects{Rollout: ro, Workload: &cluster.Workload{Row: row, Object: d}, Annotations: rollouts.DefaultReleaseAnnotations}
+	if _, err := server.WriteHistory(t.Context(), objects, planner.HistoryEntry{Release: release}); err != nil {
+		t.Fatal(err)
+	}
+	var all v1alpha1.RolloutHistoryList
+	if err := s.List(t.Context(), &all); err != nil || len(all.Items) != 1 {
+		t.Fatalf("%d histories, %v", len(all.Items), err)
+	}
+	want := &v1alpha1.ReleaseSource{Commit: "4f2c8a1", Link: "https://example.com/pull/7"}
+	if diff := cmp.Diff(want, all.Items[0].Spec.Source); diff != "" {
+		t.Errorf("source (-want +got):\n%s", diff)
 	}
 }

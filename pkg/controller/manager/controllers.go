@@ -57,7 +57,7 @@ var controllers = []struct {
 	{"rollout", func(s dependencies) []controller {
 		return []controller{&rollout.Reconciler{
 			Server: s.server, Recorder: s.recorder, Clock: s.clock, Concurrency: s.Concurrency, Measurer: s.analysis, MeasurementEvents: s.measuredEvents,
-			Retention: planner.HistoryRetention{Limit: s.HistoryLimit, Age: s.HistoryAge}, ScriptNamespaces: s.Configuration, Metrics: s.metrics,
+			Retention: planner.HistoryRetention{Limit: s.HistoryLimit, Age: s.HistoryAge}, ReleaseAnnotations: s.releaseAnnotations(), ScriptNamespaces: s.Configuration, Metrics: s.metrics,
 			IsResting: s.atRest, AdmissionCache: s.admissionCache, AdmissionStatus: s.admission,
 			Options: rollout.Options{Labels: planner.PodLabels(s.PodLabels), PodsCheck: podsChecks[s.PodsCheck]},
 		}}

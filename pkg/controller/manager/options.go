@@ -6,11 +6,13 @@ package manager
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/planner"
@@ -29,9 +31,11 @@ type Options struct {
 	Concurrency     int
 	HistoryLimit    int
 	HistoryAge      time.Duration
-	PodLabels       string
-	PodsCheck       string
-	SourceHosts     []string
+	// ReleaseAnnotations replaces default keys of the annotations that say what was built into a release, by field.
+	ReleaseAnnotations map[string]string
+	PodLabels          string
+	PodsCheck          string
+	SourceHosts        []string
 }
 
 // podsChecks are the reactions to new pods that crash if a plan has no analysis.
@@ -62,6 +66,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.Concurrency, "concurrency", o.Concurrency, "how many objects of each kind are worked on at once")
 	f.IntVar(&o.HistoryLimit, "history-limit", o.HistoryLimit, "how many histories of releases are kept for each Rollout, at least 1")
 	f.DurationVar(&o.HistoryAge, "history-age", o.HistoryAge, "how old they may become, such as 2160h; looked at when a release starts, and 0 means as old as they like")
+	f.StringToStringVar(&o.ReleaseAnnotations, "release-annotations", o.ReleaseAnnotations, "other annotations of the pod template or the workload to record with a release, as FIELD=KEY; the fields are version, commit, author, repository and link, the default keys are those of org.opencontainers.image, and an empty KEY records none")
 	f.StringVar(&o.PodsCheck, "pods-check", o.PodsCheck, "what is done while new pods crash and the plan has no analysis: wait, so that no time ends the pause of a step; report, by an event; or off")
 	f.StringSliceVar(&o.SourceHosts, "source-hosts", o.SourceHosts, "hosts that MetricSources may name, such as *.monitoring.svc; none means all but this machine, link-local addresses and kube-apiserver; http checks ask a Service that is listed without a pattern, such as tickets.shop.svc, also at endpoints that are not pods")
 	f.StringVar(&o.PodLabels, "pod-batch-labels", o.PodLabels, "which releases' pods are labelled with their batch: always, a write for each pod, or named, of those whose workload has a rollout-id and of blue-green ones")
@@ -81,7 +86,20 @@ func (o *Options) Validate() error {
 	if len(o.Configuration) == 0 || slices.Contains(o.Configuration, "") {
 		return errors.New("--configuration-namespaces must name namespaces")
 	}
+	for field, key := range o.ReleaseAnnotations {
+		if _, ok := rollouts.DefaultReleaseAnnotations[field]; !ok || key != "" && len(validation.IsQualifiedName(key)) > 0 {
+			return fmt.Errorf("--release-annotations %s=%s must be FIELD=KEY, with one of the fields %s and the key of an annotation",
+				field, key, strings.Join(slices.Sorted(maps.Keys(rollouts.DefaultReleaseAnnotations)), ", "))
+		}
+	}
 	return o.validateNames()
+}
+
+// releaseAnnotations returns the keys of the annotations that say what was built into a release, by field.
+func (o *Options) releaseAnnotations() map[string]string {
+	keys := maps.Clone(rollouts.DefaultReleaseAnnotations)
+	maps.Copy(keys, o.ReleaseAnnotations)
+	return keys
 }
 
 func (o *Options) validateNames() error {

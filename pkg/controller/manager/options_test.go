@@ -24,8 +24,11 @@ func TestOptions(t *testing.T) {
 		"--controllers=all,rollout":             `--controllers "all": must be all, none`,
 		"--controllers=":                        `--controllers "": must be all, none`,
 		"--history-limit=0":                     "--history-limit must be at least 1",
-		"--pod-batch-labels=never":              "--pod-batch-labels must be always or named",
-		"--configuration-namespaces=":           "--configuration-namespaces must name namespaces",
+		"--release-annotations=commit=example.com/sha,author=": "",
+		"--release-annotations=sha=example.com/sha":            "--release-annotations sha=example.com/sha must be FIELD=KEY, with one of the fields author, commit, link, repository, version",
+		"--release-annotations=commit=a/b/c":                   "--release-annotations commit=a/b/c must be FIELD=KEY",
+		"--pod-batch-labels=never":                             "--pod-batch-labels must be always or named",
+		"--configuration-namespaces=":                          "--configuration-namespaces must name namespaces",
 	} {
 		o, f := manager.NewOptions(), pflag.NewFlagSet("", pflag.ContinueOnError)
 		o.AddFlags(f)

@@ -54,6 +54,8 @@ type Reconciler struct {
 	Metrics *metrics.Metrics
 	// Retention limits the histories of each Rollout.
 	Retention planner.HistoryRetention
+	// ReleaseAnnotations names the annotations that say what was built into a release.
+	ReleaseAnnotations map[string]string
 }
 
 // Reconcile runs one pass over a Rollout.
@@ -172,6 +174,7 @@ func (s liveCluster) CheckAvailability(ctx context.Context, row workload.Row) (c
 
 // WriteHistory implements Writer. After it has created a history, it deletes the outdated ones.
 func (s liveCluster) WriteHistory(ctx context.Context, o cluster.ReleaseObjects, h planner.HistoryEntry) error {
+	o.Annotations = s.r.ReleaseAnnotations
 	created, err := s.Server.WriteHistory(ctx, o, h)
 	if err != nil || !created {
 		return err

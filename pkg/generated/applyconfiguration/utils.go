@@ -71,6 +71,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &rolloutsv1alpha1.ReleasePlanApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ReleaseRecord"):
 		return &rolloutsv1alpha1.ReleaseRecordApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ReleaseSource"):
+		return &rolloutsv1alpha1.ReleaseSourceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Rollout"):
 		return &rolloutsv1alpha1.RolloutApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RolloutHistory"):

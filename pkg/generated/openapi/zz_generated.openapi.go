@@ -55,6 +55,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.Release{}.OpenAPIModelName():                schema_pkg_apis_rollouts_v1alpha1_Release(ref),
 		v1alpha1.ReleasePlan{}.OpenAPIModelName():            schema_pkg_apis_rollouts_v1alpha1_ReleasePlan(ref),
 		v1alpha1.ReleaseRecord{}.OpenAPIModelName():          schema_pkg_apis_rollouts_v1alpha1_ReleaseRecord(ref),
+		v1alpha1.ReleaseSource{}.OpenAPIModelName():          schema_pkg_apis_rollouts_v1alpha1_ReleaseSource(ref),
 		v1alpha1.ResumeOptions{}.OpenAPIModelName():          schema_pkg_apis_rollouts_v1alpha1_ResumeOptions(ref),
 		v1alpha1.RetryOptions{}.OpenAPIModelName():           schema_pkg_apis_rollouts_v1alpha1_RetryOptions(ref),
 		v1alpha1.RollbackOptions{}.OpenAPIModelName():        schema_pkg_apis_rollouts_v1alpha1_RollbackOptions(ref),
@@ -141,6 +142,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1beta1.ReleasePlan{}.OpenAPIModelName():             schema_pkg_apis_rollouts_v1beta1_ReleasePlan(ref),
 		v1beta1.ReleaseRecord{}.OpenAPIModelName():           schema_pkg_apis_rollouts_v1beta1_ReleaseRecord(ref),
 		v1beta1.ReleaseRef{}.OpenAPIModelName():              schema_pkg_apis_rollouts_v1beta1_ReleaseRef(ref),
+		v1beta1.ReleaseSource{}.OpenAPIModelName():           schema_pkg_apis_rollouts_v1beta1_ReleaseSource(ref),
 		v1beta1.RequestCount{}.OpenAPIModelName():            schema_pkg_apis_rollouts_v1beta1_RequestCount(ref),
 		v1beta1.ResumeOptions{}.OpenAPIModelName():           schema_pkg_apis_rollouts_v1beta1_ResumeOptions(ref),
 		v1beta1.RetryOptions{}.OpenAPIModelName():            schema_pkg_apis_rollouts_v1beta1_RetryOptions(ref),
@@ -2185,6 +2187,54 @@ func schema_pkg_apis_rollouts_v1alpha1_ReleaseRecord(ref common.ReferenceCallbac
 	}
 }
 
+func schema_pkg_apis_rollouts_v1alpha1_ReleaseSource(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ReleaseSource says what was built into a release. The texts are cleaned and at most 256 characters long; addresses are http or https, and at most 1024 characters long.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"version": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Version of the software.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"commit": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Commit is the revision in the source code repository.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"author": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Author is who made the release.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"repository": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Repository is the address of the source code.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"link": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Link is an address with more about the release.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
 func schema_pkg_apis_rollouts_v1alpha1_ResumeOptions(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -2547,11 +2597,17 @@ func schema_pkg_apis_rollouts_v1alpha1_RolloutHistorySpec(ref common.ReferenceCa
 							Ref:         ref(v1alpha1.ObjectInfo{}.OpenAPIModelName()),
 						},
 					},
+					"source": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Source is what the owner of the workload says about the content of the release, in annotations such as org.opencontainers.image.revision. Weir does not verify it.",
+							Ref:         ref(v1alpha1.ReleaseSource{}.OpenAPIModelName()),
+						},
+					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.ObjectInfo{}.OpenAPIModelName(), v1alpha1.RolloutInfo{}.OpenAPIModelName(), v1alpha1.TrafficRoutingInfo{}.OpenAPIModelName(), v1alpha1.WorkloadInfo{}.OpenAPIModelName()},
+			v1alpha1.ObjectInfo{}.OpenAPIModelName(), v1alpha1.ReleaseSource{}.OpenAPIModelName(), v1alpha1.RolloutInfo{}.OpenAPIModelName(), v1alpha1.TrafficRoutingInfo{}.OpenAPIModelName(), v1alpha1.WorkloadInfo{}.OpenAPIModelName()},
 	}
 }
 
@@ -6469,6 +6525,12 @@ func schema_pkg_apis_rollouts_v1beta1_PastRelease(ref common.ReferenceCallback) 
 							},
 						},
 					},
+					"source": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Source says what was built into the release, as far as annotations say it.",
+							Ref:         ref(v1beta1.ReleaseSource{}.OpenAPIModelName()),
+						},
+					},
 					"rolloutID": {
 						SchemaProps: spec.SchemaProps{
 							Description: "RolloutID is the workload's rollout-id, or else the update revision.",
@@ -6556,6 +6618,19 @@ func schema_pkg_apis_rollouts_v1beta1_PastRelease(ref common.ReferenceCallback) 
 							Format:      "int32",
 						},
 					},
+					"stableOnRecord": {
+						SchemaProps: spec.SchemaProps{
+							Description: "StableOnRecord reports whether the template that served before this release is on record, so that the answer about this release alone has restoreStable.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"restoreStable": {
+						SchemaProps: spec.SchemaProps{
+							Description: "RestoreStable is a merge patch of the workload that sets the template that served before this release; only where one release was asked for.",
+							Ref:         ref(runtime.RawExtension{}.OpenAPIModelName()),
+						},
+					},
 					"restore": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Restore is a merge patch of the workload that sets the template of this release again; only where one release was asked for.",
@@ -6566,7 +6641,7 @@ func schema_pkg_apis_rollouts_v1beta1_PastRelease(ref common.ReferenceCallback) 
 			},
 		},
 		Dependencies: []string{
-			v1beta1.Change{}.OpenAPIModelName(), v1beta1.Decision{}.OpenAPIModelName(), v1beta1.ImageChange{}.OpenAPIModelName(), v1beta1.StepRecord{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName(), runtime.RawExtension{}.OpenAPIModelName()},
+			v1beta1.Change{}.OpenAPIModelName(), v1beta1.Decision{}.OpenAPIModelName(), v1beta1.ImageChange{}.OpenAPIModelName(), v1beta1.ReleaseSource{}.OpenAPIModelName(), v1beta1.StepRecord{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName(), runtime.RawExtension{}.OpenAPIModelName()},
 	}
 }
 
@@ -7657,11 +7732,65 @@ func schema_pkg_apis_rollouts_v1beta1_ReleaseRef(ref common.ReferenceCallback) c
 							},
 						},
 					},
+					"source": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Source says what was built into the release, as far as annotations say it.",
+							Ref:         ref(v1beta1.ReleaseSource{}.OpenAPIModelName()),
+						},
+					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1beta1.ImageChange{}.OpenAPIModelName()},
+			v1beta1.ImageChange{}.OpenAPIModelName(), v1beta1.ReleaseSource{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_rollouts_v1beta1_ReleaseSource(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ReleaseSource says what was built into a release. The owner of the workload writes it in annotations, and Weir does not verify it. The texts are cleaned and at most 256 characters long; addresses are http or https, and at most 1024 characters long.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"version": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Version of the software.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"commit": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Commit is the revision in the source code repository.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"author": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Author is who made the release.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"repository": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Repository is the address of the source code.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"link": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Link is an address with more about the release.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
 	}
 }
 

@@ -79,3 +79,52 @@ func TestHistoryOfOthers(t *testing.T) {
 		t.Errorf("releases %+v", got.Releases)
 	}
 }
+
+// The version that served before a release can be restored, also the one before the first release: its template is in
+// the history of the release.
+func TestRestoreStable(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	r := releasing(t, ns, "web")
+	file(t, ns, r, 1, template("web:v1", "info", "1"), template("web:v2", "info", ""))
+	file(t, ns, r, 2, template("web:v2", "info", "2"), template("web:v3", "debug", ""))
+	path := one(v1beta1Path, ns, "web") + "/history"
+	for who, sees := range map[string]bool{victor: true, heidi: false} { // heidi may not get workloads
+		all := decoded[v1beta1.RolloutReleases](t, call(t, request{as: who, method: "GET", path: path}).must(t, http.StatusOK))
+		for _, past := range all.Releases {
+			if past.StableOnRecord != sees || len(past.RestoreStable.Raw) > 0 {
+				t.Errorf("%s: release %d is %+v", who, past.Number, past)
+			}
+		}
+		want := ""
+		if sees {
+			want = `{"spec":{"template":{"metadata":{"labels":{"app":"web","pod-template-hash":null}},"spec":{"containers":[{"env":[{"name":"LOG","value":"info"},{"name":"A","value":"b"}],"image":"web:v1","name":"app"}]}}}}`
+		}
+		first := decoded[v1beta1.RolloutReleases](t, call(t, request{as: who, method: "GET", path: path + "?release=1"}).must(t, http.StatusOK))
+		if got := string(first.Releases[0].RestoreStable.Raw); got != want {
+			t.Errorf("%s: before release 1 is restored by %s\nwant %s", who, got, want)
+		}
+	}
+}
+
+// A history has what was built into a release. Whatever stands there, the answer has only texts that can be shown.
+func TestHistorySource(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	r := releasing(t, ns, "web")
+	file(t, ns, r, 1, template("web:v1", "info", "1"), template("web:v2", "info", ""))
+	owner := &rollouts.Rollout{ObjectMeta: metav1.ObjectMeta{Name: r.Name, UID: r.UID}}
+	patch(t, controller, v1alpha1Path+"/namespaces/"+ns+"/rollouthistories/"+planner.HistoryName(owner, 1),
+		`{"spec":{"source":{"commit":"4f2c8a1","author":"ali\u202ece","link":"javascript:alert(1)","repository":"https://example.com/web"}}}`).must(t, http.StatusOK)
+	got := decoded[v1beta1.RolloutReleases](t, call(t, request{as: victor, method: "GET", path: one(v1beta1Path, ns, "web") + "/history"}).must(t, http.StatusOK))
+	want := &v1beta1.ReleaseSource{Commit: "4f2c8a1", Author: "ali\ufffdce", Repository: "https://example.com/web"}
+	if diff := cmp.Diff(want, got.Releases[0].Source); diff != "" {
+		t.Errorf("source (-want +got):\n%s", diff)
+	}
+	r = get(t, ns, "web")
+	r.Status.Releases = []v1beta1.ReleaseRecord{{Number: 1, StableRevision: "v1", UpdateRevision: "v2", StartTime: r.CreationTimestamp, FirstDecision: 1}}
+	call(t, request{as: controller, method: "PUT", path: one(v1beta1Path, ns, "web") + "/status", body: r}).must(t, http.StatusOK)
+	if diff := cmp.Diff(want, why(t, victor, ns).Release.Source); diff != "" {
+		t.Errorf("source of the release in progress (-want +got):\n%s", diff)
+	}
+}

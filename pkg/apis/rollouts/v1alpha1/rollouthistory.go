@@ -56,6 +56,30 @@ type RolloutHistorySpec struct {
 	// ReplicaSet, so that its template can be set again.
 	// +optional
 	Stable *ObjectInfo `json:"stable,omitempty"`
+	// Source is what the owner of the workload says about the content of the release, in
+	// annotations such as org.opencontainers.image.revision. Weir does not verify it.
+	// +optional
+	Source *ReleaseSource `json:"source,omitempty"`
+}
+
+// ReleaseSource says what was built into a release. The texts are cleaned and at most 256
+// characters long; addresses are http or https, and at most 1024 characters long.
+type ReleaseSource struct {
+	// Version of the software.
+	// +optional
+	Version string `json:"version,omitempty"`
+	// Commit is the revision in the source code repository.
+	// +optional
+	Commit string `json:"commit,omitempty"`
+	// Author is who made the release.
+	// +optional
+	Author string `json:"author,omitempty"`
+	// Repository is the address of the source code.
+	// +optional
+	Repository string `json:"repository,omitempty"`
+	// Link is an address with more about the release.
+	// +optional
+	Link string `json:"link,omitempty"`
 }
 
 // RolloutInfo is a copy of the Rollout.

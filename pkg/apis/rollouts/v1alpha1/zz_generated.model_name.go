@@ -169,6 +169,11 @@ func (in ReleaseRecord) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ReleaseSource) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1alpha1.ReleaseSource"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ResumeOptions) OpenAPIModelName() string {
 	return "io.kruise.rollouts.v1alpha1.ResumeOptions"
 }

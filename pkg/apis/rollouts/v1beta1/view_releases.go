@@ -53,6 +53,14 @@ type PastRelease struct {
 	// MoreChanges is how many there are besides.
 	// +optional
 	MoreChanges int32 `json:"moreChanges,omitempty"`
+	// StableOnRecord reports whether the template that served before this release is on record, so that
+	// the answer about this release alone has restoreStable.
+	// +optional
+	StableOnRecord bool `json:"stableOnRecord,omitempty"`
+	// RestoreStable is a merge patch of the workload that sets the template that served before this
+	// release; only where one release was asked for.
+	// +optional
+	RestoreStable runtime.RawExtension `json:"restoreStable,omitzero"`
 	// Restore is a merge patch of the workload that sets the template of this release again;
 	// only where one release was asked for.
 	// +optional

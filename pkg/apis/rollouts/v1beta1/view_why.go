@@ -58,6 +58,30 @@ type ReleaseRef struct {
 	// +optional
 	// +listType=atomic
 	Images []ImageChange `json:"images,omitzero"`
+	// Source says what was built into the release, as far as annotations say it.
+	// +optional
+	Source *ReleaseSource `json:"source,omitempty"`
+}
+
+// ReleaseSource says what was built into a release. The owner of the workload writes it in
+// annotations, and Weir does not verify it. The texts are cleaned and at most 256 characters
+// long; addresses are http or https, and at most 1024 characters long.
+type ReleaseSource struct {
+	// Version of the software.
+	// +optional
+	Version string `json:"version,omitempty"`
+	// Commit is the revision in the source code repository.
+	// +optional
+	Commit string `json:"commit,omitempty"`
+	// Author is who made the release.
+	// +optional
+	Author string `json:"author,omitempty"`
+	// Repository is the address of the source code.
+	// +optional
+	Repository string `json:"repository,omitempty"`
+	// Link is an address with more about the release.
+	// +optional
+	Link string `json:"link,omitempty"`
 }
 
 // ImageChange is the image of a container before and after.

@@ -299,6 +299,11 @@ func (in ReleaseRef) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ReleaseSource) OpenAPIModelName() string {
+	return "io.kruise.rollouts.v1beta1.ReleaseSource"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in RequestCount) OpenAPIModelName() string {
 	return "io.kruise.rollouts.v1beta1.RequestCount"
 }

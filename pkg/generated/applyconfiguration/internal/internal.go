@@ -621,6 +621,24 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: updateTemplate
       type:
         scalar: string
+- name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.ReleaseSource
+  map:
+    fields:
+    - name: author
+      type:
+        scalar: string
+    - name: commit
+      type:
+        scalar: string
+    - name: link
+      type:
+        scalar: string
+    - name: repository
+      type:
+        scalar: string
+    - name: version
+      type:
+        scalar: string
 - name: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.Rollout
   map:
     fields:
@@ -672,6 +690,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: service
       type:
         namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.ObjectInfo
+    - name: source
+      type:
+        namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.ReleaseSource
     - name: stable
       type:
         namedType: com.github.weir-rollouts.weir.pkg.apis.rollouts.v1alpha1.ObjectInfo

@@ -68,7 +68,7 @@ func warnIgnoredFields(sent, stored *rollouts.RolloutStatus) string {
 	if len(fields) == 0 {
 		return ""
 	}
-	return "not written, since that takes the right to update rollouts/progress: " + strings.Join(fields, ", ") +
+	return "not written, because it requires permission to update rollouts/progress: " + strings.Join(fields, ", ") +
 		"; to decide about a release, use a verb such as promote, pause or abort"
 }
 

@@ -32,7 +32,7 @@ pod web-v1-000 Healthy
 pod web-v1-001 Healthy
 scaler web-hpa Healthy
 budget web-pdb Healthy Allows 0 disruptions
-service web-service Healthy it selects pods of every revision
+service web-service Healthy Selects all pods
 router web-ingress Healthy`
 
 // Each user sees the permitted objects, and a line for hidden kinds with the missing permission.

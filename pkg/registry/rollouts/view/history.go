@@ -54,7 +54,8 @@ func (w explainer) listHistory(ctx context.Context, name string, options runtime
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("release: there is no release %d of rollout %s on record", asked, r.Name))
 	}
 	out.Releases = limitReleases(r, all[i:i+1])
-	out.Releases[0].Restore = restorePatch(all[i].history, all[0].history)
+	out.Releases[0].Restore = restorePatch(why.ReleasedTemplate(all[i].history), all[0].history)
+	out.Releases[0].RestoreStable = restorePatch(why.StableTemplate(all[i].history), all[0].history)
 	return out, nil
 }
 
@@ -138,8 +139,9 @@ func toPastRelease(r *rollouts.Rollout, f filedRelease) rollouts.PastRelease {
 	}
 	if f.history != nil {
 		changes, more := why.TemplateChanges(f.history)
+		past.StableOnRecord = why.StableTemplate(f.history) != nil
 		past.Changes, past.MoreChanges, past.Images = changes, int32(more), why.ImageChanges(changes) //nolint:gosec // of one object
-		past.Decisions = f.history.Status.Decisions
+		past.Decisions, past.Source = f.history.Status.Decisions, f.history.Spec.Source.Cleaned()
 	}
 	if len(past.Decisions) == 0 && rec.FirstDecision > 0 {
 		past.Decisions = planner.HistoryStatus(r.Status, rec).Decisions
@@ -147,10 +149,9 @@ func toPastRelease(r *rollouts.Rollout, f filedRelease) rollouts.PastRelease {
 	return past
 }
 
-// restorePatch returns the merge patch that sets the template of a release again and removes the fields that
+// restorePatch returns the merge patch that sets the template again and removes the fields that
 // only the newest template has. It is empty if a template is not on record.
-func restorePatch(h, newest *rollouts.RolloutHistory) runtime.RawExtension {
-	to := why.ReleasedTemplate(h)
+func restorePatch(to map[string]any, newest *rollouts.RolloutHistory) runtime.RawExtension {
 	if to == nil {
 		return runtime.RawExtension{}
 	}

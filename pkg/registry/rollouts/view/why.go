@@ -42,19 +42,23 @@ func (w explainer) explainByName(ctx context.Context, name string) (runtime.Obje
 
 // explain explains a Rollout. It reads once what is the same for all users.
 func (w explainer) explain(ctx context.Context, r *rollouts.Rollout) func(ctx context.Context) (*rollouts.RolloutWhy, error) {
-	facts, err := w.gatherFacts(ctx, r)
+	facts, source, err := w.gatherFacts(ctx, r)
 	return func(ctx context.Context) (*rollouts.RolloutWhy, error) {
 		if err != nil {
 			return nil, err
 		}
 		out := why.Explain(r, facts)
+		if out.Release != nil {
+			out.Release.Source = source
+		}
 		var err error
 		out.Actions, err = w.listActions(ctx, r, facts)
 		return &out, err
 	}
 }
 
-func (w explainer) gatherFacts(ctx context.Context, r *rollouts.Rollout) (f why.Facts, err error) {
+// gatherFacts reads the facts of an explanation, and what the owner says about the content of the release.
+func (w explainer) gatherFacts(ctx context.Context, r *rollouts.Rollout) (f why.Facts, source *rollouts.ReleaseSource, err error) {
 	f.Now = w.Clock.Now()
 	var wg sync.WaitGroup
 	var generation int64
@@ -68,11 +72,12 @@ func (w explainer) gatherFacts(ctx context.Context, r *rollouts.Rollout) (f why.
 		if h, err = getOwn[*rollouts.RolloutHistory](genericapirequest.WithUser(ctx, nil), w.Histories, planner.HistoryName(r, r.Status.Releases[n-1].Number)); h != nil {
 			changes, _ := why.TemplateChanges(h)
 			f.Images = why.ImageChanges(changes)
+			source = h.Spec.Source.Cleaned()
 		}
 	}
 	wg.Wait()
 	f.Generation, f.ProgressDeadline = generation, deadline
-	return f, err
+	return f, source, err
 }
 
 // getBatchRelease returns the BatchRelease of a Rollout; nil if there is none.

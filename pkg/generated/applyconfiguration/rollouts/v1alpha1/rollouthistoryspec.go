@@ -21,6 +21,9 @@ type RolloutHistorySpecApplyConfiguration struct {
 	// Stable is what ran the stable revision when the release began, such as a
 	// ReplicaSet, so that its template can be set again.
 	Stable *ObjectInfoApplyConfiguration `json:"stable,omitempty"`
+	// Source is what the owner of the workload says about the content of the release, in
+	// annotations such as org.opencontainers.image.revision. Weir does not verify it.
+	Source *ReleaseSourceApplyConfiguration `json:"source,omitempty"`
 }
 
 // RolloutHistorySpecApplyConfiguration constructs a declarative configuration of the RolloutHistorySpec type for use with
@@ -66,5 +69,13 @@ func (b *RolloutHistorySpecApplyConfiguration) WithTrafficRouting(value *Traffic
 // If called multiple times, the Stable field is set to the value of the last call.
 func (b *RolloutHistorySpecApplyConfiguration) WithStable(value *ObjectInfoApplyConfiguration) *RolloutHistorySpecApplyConfiguration {
 	b.Stable = value
+	return b
+}
+
+// WithSource sets the Source field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Source field is set to the value of the last call.
+func (b *RolloutHistorySpecApplyConfiguration) WithSource(value *ReleaseSourceApplyConfiguration) *RolloutHistorySpecApplyConfiguration {
+	b.Source = value
 	return b
 }
