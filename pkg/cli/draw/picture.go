@@ -55,6 +55,9 @@ func (p *Picture) Draw(s Screen) string {
 	if w.State == "Failing" {
 		text += s.drawCauses(w)
 	}
+	if source := formatSource(w.Release); source != "" {
+		text += s.Wrap(source, "  ") + "\n"
+	}
 	if w.Contact != "" {
 		text += "ask: " + w.Contact + "\n"
 	}

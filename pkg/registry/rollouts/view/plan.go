@@ -125,7 +125,7 @@ func (m *planBuilder) build(ctx context.Context) error {
 
 // nameRelease sets the name of the release in progress.
 func (m *planBuilder) nameRelease(ctx context.Context) error {
-	facts, err := m.gatherFacts(ctx, m.r)
+	facts, _, err := m.gatherFacts(ctx, m.r)
 	if err != nil {
 		return err
 	}
