@@ -11,7 +11,6 @@ import (
 	"maps"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -152,11 +151,8 @@ func (c *changeCommand) prepareUndo(ctx context.Context, t *target, workload *un
 	e := &workloadEdit{kind: types.MergePatchType, what: fmt.Sprintf("template of release %d set", number)}
 	if isBefore {
 		e.what = fmt.Sprintf("template from before release %d set", number)
-		e.patch, err = t.createStablePatch(ctx, number, workload)
-	} else {
-		e.patch, err = t.readRestorePatch(ctx, number)
 	}
-	if err != nil {
+	if e.patch, err = t.readRestorePatch(ctx, number, isBefore); err != nil {
 		return nil, err
 	}
 	e.plan.Workload.Raw, err = jsonpatch.MergePatch(data, e.patch)
@@ -183,62 +179,6 @@ func chooseEarlierVersion(releases []v1beta1.PastRelease, inProgress bool) (numb
 		}
 	}
 	return serving.Number, true, nil
-}
-
-// createStablePatch returns a merge patch that sets the template that served before a release, which the
-// RolloutHistory of the release has.
-func (t *target) createStablePatch(ctx context.Context, number int64, workload *unstructured.Unstructured) ([]byte, error) {
-	r := t.rest.Get().AbsPath("/apis", v1beta1.GroupName, "v1alpha1").Namespace(t.namespace).Resource("rollouthistories").
-		Param("labelSelector", labelReleaseNumber+"="+strconv.FormatInt(number, 10))
-	raw, err := send(ctx, r)
-	if err != nil {
-		return nil, explainError(err, "")
-	}
-	var list struct {
-		Items []struct {
-			Spec struct {
-				Rollout struct {
-					Name string `json:"name"`
-				} `json:"rollout"`
-				Stable struct {
-					Data struct {
-						Template map[string]any `json:"template"`
-					} `json:"data"`
-				} `json:"stable"`
-			} `json:"spec"`
-		} `json:"items"`
-	}
-	if err := json.Unmarshal(raw, &list); err != nil {
-		return nil, fmt.Errorf("reading the histories: %w", err)
-	}
-	for _, h := range list.Items {
-		template := h.Spec.Stable.Data.Template
-		if h.Spec.Rollout.Name != t.name || template == nil {
-			continue
-		}
-		unstructured.RemoveNestedField(template, "metadata", "labels", "pod-template-hash") // the label of the ReplicaSet
-		unstructured.RemoveNestedField(template, "metadata", "creationTimestamp")
-		delete(template, "$patch") // a ControllerRevision has this directive
-		current, _, err := unstructured.NestedMap(workload.Object, "spec", "template")
-		if err != nil {
-			return nil, fmt.Errorf("reading the template of %s: %w", workload.GetName(), err)
-		}
-		return createTemplatePatch(current, template)
-	}
-	return nil, fmt.Errorf("the template from before release %d is not recorded any more, or you need permission to get the workload", number)
-}
-
-// createTemplatePatch returns the merge patch of a workload that replaces its template.
-func createTemplatePatch(from, to map[string]any) ([]byte, error) {
-	var states [2][]byte
-	for i, template := range []map[string]any{from, to} {
-		data, err := json.Marshal(map[string]any{"spec": map[string]any{"template": template}})
-		if err != nil {
-			return nil, err
-		}
-		states[i] = data
-	}
-	return jsonpatch.CreateMergePatch(states[0], states[1])
 }
 
 // run reads the workload, shows the plan of the change, and patches the workload.

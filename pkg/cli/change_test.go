@@ -90,32 +90,35 @@ func TestChooseEarlierVersion(t *testing.T) {
 	}
 }
 
-// The template from before the first release is in its RolloutHistory. The patch sets it, and removes what only the
-// current template has.
-func TestStablePatch(t *testing.T) {
+// The server has the patches that set the template of a release, and the one from before it.
+func TestRestorePatch(t *testing.T) {
 	t.Parallel()
-	var asked string
 	recorded := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		asked = q.URL.RequestURI()
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, `{"items":[{"spec":{"rollout":{"name":"other"},"stable":{"data":{"template":{"spec":{"containers":[]}}}}}},`+
-			`{"spec":{"rollout":{"name":"web"},"stable":{"data":{"template":{"metadata":{"labels":{"app":"web","pod-template-hash":"7"}},"spec":{"containers":[{"name":"app","image":"web:v6"}]}}}}}}]}`)
+		_, _ = io.WriteString(w, `{"apiVersion":"rollouts.kruise.io/v1beta1","kind":"RolloutReleases","releases":[{"number":1,"restore":{"spec":1},"restoreStable":{"spec":0}}]}`)
+		if q.URL.Query().Get("release") == "" {
+			t.Errorf("asked for %s", q.URL)
+		}
 	}))
 	t.Cleanup(recorded.Close)
-	client, err := restclient.RESTClientFor(&restclient.Config{Host: recorded.URL, ContentConfig: restclient.ContentConfig{
-		GroupVersion: &v1beta1.SchemeGroupVersion, NegotiatedSerializer: serializer.NewCodecFactory(runtime.NewScheme()),
+	scheme := runtime.NewScheme()
+	if err := v1beta1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	client, err := restclient.RESTClientFor(&restclient.Config{Host: recorded.URL, APIPath: "/apis", ContentConfig: restclient.ContentConfig{
+		GroupVersion: &v1beta1.SchemeGroupVersion, NegotiatedSerializer: serializer.NewCodecFactory(scheme).WithoutConversion(),
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	workload := &unstructured.Unstructured{Object: parsed(t, deployment)}
-	patch, err := (&target{&server{client, "shop"}, "web"}).createStablePatch(t.Context(), 1, workload)
-	want := `{"spec":{"template":{"metadata":{"labels":{"app":"web"}},"spec":{"containers":[{"image":"web:v6","name":"app"}],"initContainers":null}}}}`
-	if err != nil || string(patch) != want {
-		t.Errorf("the patch is %s (%v), want %s", patch, err, want)
+	web := &target{&server{client, "shop"}, "web"}
+	for isBefore, want := range map[bool]string{false: `{"spec":1}`, true: `{"spec":0}`} {
+		if patch, err := web.readRestorePatch(t.Context(), 1, isBefore); err != nil || string(patch) != want {
+			t.Errorf("before the release: %t: the patch is %s (%v), want %s", isBefore, patch, err, want)
+		}
 	}
-	if want := "/apis/rollouts.kruise.io/v1alpha1/namespaces/shop/rollouthistories?labelSelector=rollouts.kruise.io%2Frelease-number%3D1"; asked != want {
-		t.Errorf("asked for %s, want %s", asked, want)
+	if _, err := web.readRestorePatch(t.Context(), 2, true); err == nil || !strings.Contains(err.Error(), "the template from before release 2 is not recorded any more") {
+		t.Errorf("without a record: %v", err)
 	}
 }
 

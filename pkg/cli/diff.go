@@ -89,20 +89,25 @@ func findReplaced(all []v1beta1.PastRelease, r *v1beta1.PastRelease) *v1beta1.Pa
 	return nil
 }
 
-// readRestorePatch returns the patch that sets the template of a release again. Control characters stay in it,
-// because it is written and not drawn.
-func (t *target) readRestorePatch(ctx context.Context, number int64) ([]byte, error) {
+// readRestorePatch returns the patch that sets the template of a release again or, if isBefore is true, the template that
+// served before the release. Control characters stay in it, because it is written and not drawn.
+func (t *target) readRestorePatch(ctx context.Context, number int64, isBefore bool) ([]byte, error) {
 	r := t.rest.Get().Namespace(t.namespace).Resource("rollouts").Name(t.name).SubResource("history").Param("release", strconv.FormatInt(number, 10))
 	var past v1beta1.RolloutReleases
 	if err := r.Do(ctx).Into(&past); err != nil {
 		return nil, explainError(err, "history")
 	}
+	what := "the template of"
 	for i := range past.Releases {
-		if r := &past.Releases[i]; r.Number == number && len(r.Restore.Raw) > 0 {
-			return r.Restore.Raw, nil
+		patch := past.Releases[i].Restore.Raw
+		if isBefore {
+			patch, what = past.Releases[i].RestoreStable.Raw, "the template from before"
+		}
+		if past.Releases[i].Number == number && len(patch) > 0 {
+			return patch, nil
 		}
 	}
-	return nil, fmt.Errorf("the template of release %d is not recorded any more, or you need permission to get its workload", number)
+	return nil, fmt.Errorf("%s release %d is not recorded any more, or you need permission to get its workload", what, number)
 }
 
 // compareTemplates runs an external program that compares the templates of two releases, as kubectl diff does.
@@ -114,7 +119,7 @@ func (d *diffCommand) compareTemplates(ctx context.Context, t *target, releases 
 	defer func() { _ = os.RemoveAll(dir) }() // the directory contains only copies
 	command := strings.Fields(cmp.Or(os.Getenv("KUBECTL_EXTERNAL_DIFF"), "diff -u -N"))
 	for _, r := range releases {
-		patch, err := t.readRestorePatch(ctx, r.Number)
+		patch, err := t.readRestorePatch(ctx, r.Number, false)
 		if err != nil {
 			return err
 		}

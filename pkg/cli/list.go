@@ -290,8 +290,8 @@ func (l *listCommand) selectRows(ctx context.Context, rows []metav1.TableRow) ([
 			wanted, targets = append(wanted, r), append(targets, &target{&server{l.server.rest, meta.Namespace}, meta.Name})
 		}
 	}
-	if !slices.Contains(l.columns, "STATE") || !slices.Contains(l.columns, "VERSIONS") {
-		explainRows(ctx, wanted, targets)
+	if l.isWide() || !slices.Contains(l.columns, "STATE") || !slices.Contains(l.columns, "VERSIONS") {
+		explainRows(ctx, wanted, targets, l.isWide())
 	}
 	return wanted, nil
 }
@@ -301,7 +301,7 @@ const maxExplained = 100
 
 // explainRows sets the states and the versions of rows, which the server's table does not have. In a long list, Rollouts at
 // rest stay without a version. If the user may not read the explanation of a Rollout, its row stays as it is.
-func explainRows(ctx context.Context, rows []draw.ListRow, targets []*target) {
+func explainRows(ctx context.Context, rows []draw.ListRow, targets []*target, wide bool) {
 	free := make(chan struct{}, maxReads)
 	var wait sync.WaitGroup
 	for i := range rows {
@@ -310,27 +310,30 @@ func explainRows(ctx context.Context, rows []draw.ListRow, targets []*target) {
 		}
 		free <- struct{}{}
 		wait.Go(func() {
-			explainRow(ctx, &rows[i], targets[i])
+			explainRow(ctx, &rows[i], targets[i], wide)
 			<-free
 		})
 	}
 	wait.Wait()
 }
 
-func explainRow(ctx context.Context, r *draw.ListRow, t *target) {
+func explainRow(ctx context.Context, r *draw.ListRow, t *target, wide bool) {
 	why, err := read[v1beta1.RolloutWhy](ctx, t, "why")
 	if err != nil {
 		return
 	}
 	if r.State != string(v1beta1.PhaseDisabled) { // which is a phase, and at rest
-		r.State = cmp.Or(why.value.State, r.State)
+		r.State = cmp.Or(draw.ShownState(&why.value), r.State)
 	}
-	if why.value.Release != nil {
-		r.Versions = draw.Versions(why.value.Release)
+	if release := why.value.Release; release != nil {
+		r.Versions = draw.Versions(release)
+		if wide && release.Source != nil {
+			r.Commit = draw.ShortCommit(release.Source.Commit)
+		}
 		return
 	}
 	if past, err := read[v1beta1.RolloutReleases](ctx, t, "history"); err == nil {
-		r.Versions = draw.ServingVersion(past.value.Releases)
+		r.Versions = cmp.Or(draw.ServingVersion(past.value.Releases), r.Versions)
 	}
 }
 

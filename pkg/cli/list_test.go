@@ -126,9 +126,10 @@ func TestListExplains(t *testing.T) {
 		"rollouts": `{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{},"columnDefinitions":[{"name":"Name"},{"name":"STATUS"},{"name":"CANARY_STATE"},{"name":"WAITING-FOR"}],"rows":[` +
 			`{"cells":["cash","Healthy",null,"nothing"],"object":{"metadata":{"name":"cash","namespace":"shop"}}},` +
 			`{"cells":["web","Progressing","StepUpgrade","pods of step 1/3"],"object":{"metadata":{"name":"web","namespace":"shop"}}},` +
+			`{"cells":["gone","Initial",null,"workload"],"object":{"metadata":{"name":"gone","namespace":"shop"}}},` +
 			`{"cells":["old","Disabled",null,"nothing"],"object":{"metadata":{"name":"old","namespace":"shop"}}}]}`,
-		"cash/why": `{"state":"AtRest"}`, "old/why": `{"state":"AtRest"}`,
-		"web/why":      `{"state":"Failing","release":{"number":4,"stable":"77aa","revision":"99ff","images":[{"container":"app","from":"web:v8","to":"web:v9"}]}}`,
+		"cash/why": `{"state":"AtRest"}`, "old/why": `{"state":"AtRest"}`, "gone/why": `{"state":"AtRest","waitingFor":{"for":"workload"}}`, "gone/history": `{}`,
+		"web/why":      `{"state":"Failing","release":{"number":4,"stable":"77aa","revision":"99ff","images":[{"container":"app","from":"web:v8","to":"web:v9"}],"source":{"commit":"4f2c8a1d9e0b7c6f5a4b"}}}`,
 		"cash/history": `{"releases":[{"number":2,"stable":"1","revision":"2","outcome":"aborted","images":[{"container":"app","from":"cash:v3","to":"cash:v4"}]}]}`,
 		"old/history":  `{"releases":[{"number":1,"stable":"1","revision":"5f6a","outcome":"succeeded"}]}`,
 	}
@@ -139,8 +140,11 @@ func TestListExplains(t *testing.T) {
 	}))
 	t.Cleanup(recorded.Close)
 	r := &recording{Server: recorded}
+	if out, code := r.run(t, "list", "-o", "wide"); code != 0 || !strings.Contains(out, "v8 → v9   4f2c8a1d9e0b  ") {
+		t.Errorf("exit %d:\n%s", code, out)
+	}
 	out, code := r.run(t, "list")
-	if want := "NAME  STATE      VERSIONS  WAITING-FOR\nweb   ✘ Failing  v8 → v9   pods of step 1/3\ncash  ✔ Healthy  v3\nold   Disabled   5f6a\n"; code != 0 || out != want {
+	if want := "NAME  STATE        VERSIONS  WAITING-FOR\nweb   ✘ Failing    v8 → v9   pods of step 1/3\ngone  ✘ Not ready            workload\ncash  ✔ Healthy    v3\nold   ○ Disabled   5f6a\n"; code != 0 || out != want {
 		t.Errorf("exit %d, want\n%s\ngot\n%s", code, want, out)
 	}
 }

@@ -40,6 +40,9 @@ func (s Screen) History(h *v1beta1.RolloutReleases) string {
 	b.WriteString(lines[0])
 	for i := range h.Releases {
 		b.WriteString(lines[i+1])
+		if source := formatSource(&h.Releases[i].ReleaseRef); source != "" {
+			b.WriteString("         " + s.Paint(dim, s.Wrap(source, "           ")) + "\n")
+		}
 		for j := range h.Releases[i].Decisions {
 			d := &h.Releases[i].Decisions[j]
 			about := s.formatDecision(d)

@@ -22,8 +22,9 @@ type ListRow struct {
 	WaitsForPerson bool
 	// Versions, Step, Traffic, WaitingFor and Since are cells of the server's table.
 	Versions, Step, Traffic, WaitingFor, Since string
-	// New and By are the cells of a wide list: the ready new pods, and the author of the latest decision.
-	New, By string
+	// New, Commit and By are the cells of a wide list: the ready new pods, the commit that is released, and the author of
+	// the latest decision.
+	New, Commit, By string
 }
 
 // rank returns how early the row is in a list. Rows that need attention come first, and then those that wait for a
@@ -58,7 +59,7 @@ func ServingVersion(releases []v1beta1.PastRelease) string {
 
 var listColumns = []column{
 	{title: "NAMESPACE", keep: alwaysShown}, {title: "NAME", keep: alwaysShown}, {title: "STATE", keep: alwaysShown},
-	{title: "VERSIONS", keep: 7}, {title: "STEP", keep: 6}, {title: "NEW", keep: 2}, {title: "TRAFFIC", keep: 5, right: true},
+	{title: "VERSIONS", keep: 7}, {title: "COMMIT", keep: 2}, {title: "STEP", keep: 6}, {title: "NEW", keep: 2}, {title: "TRAFFIC", keep: 5, right: true},
 	{title: "WAITING-FOR", keep: 8, flexible: true}, {title: "SINCE", keep: 4, right: true}, {title: "BY", keep: 2},
 }
 
@@ -76,7 +77,7 @@ func (l *List) Draw(s Screen, rows []ListRow) string {
 	for i := range rows {
 		r := &rows[i]
 		cells = append(cells, []string{
-			r.Namespace, s.Paint(Bold, r.Name), s.formatState(r.State), r.Versions, r.Step, r.New, r.Traffic, r.WaitingFor, r.Since, r.By,
+			r.Namespace, s.Paint(Bold, r.Name), s.formatState(r.State), r.Versions, r.Commit, r.Step, r.New, r.Traffic, r.WaitingFor, r.Since, r.By,
 		})
 	}
 	if l.use != nil {

@@ -29,7 +29,15 @@ type Picture struct {
 // stateStyles maps states to a mark and a colour. The title of the state is drawn as well.
 var stateStyles = map[string][2]string{
 	"Failing": {"✘", Red}, "AtRest": {"✔", green}, "Moving": {"↻", cyan}, "Waiting": {"‖", yellow}, "Stalled": {"✘", Red}, "Paused": {"‖", yellow},
-	"Aborting": {"↻", Red}, "Aborted": {"✘", Red}, "Ending": {"↻", cyan},
+	"Aborting": {"↻", Red}, "Aborted": {"✘", Red}, "Ending": {"↻", cyan}, "NotReady": {"✘", yellow}, "Disabled": {"○", dim},
+}
+
+// ShownState returns the state to show: a Rollout at rest that waits for something cannot release.
+func ShownState(w *v1beta1.RolloutWhy) string {
+	if w.State == "AtRest" && w.WaitingFor.For != "" && w.WaitingFor.For != "nothing" {
+		return "NotReady"
+	}
+	return w.State
 }
 
 // formatState returns the mark and the title of a state.
@@ -41,11 +49,14 @@ func (s Screen) formatState(state string) string {
 // Draw draws a release.
 func (p *Picture) Draw(s Screen) string {
 	w := &p.Tree.Why
-	parts := []string{s.Paint(Bold, formatTitle(&p.Tree.ObjectMeta)), s.formatState(w.State)}
+	parts := []string{s.Paint(Bold, formatTitle(&p.Tree.ObjectMeta)), s.formatState(ShownState(w))}
 	parts = append(parts, formatRelease(w.Release)...)
 	text := s.Wrap(strings.Join(parts, "   "), "  ") + "\n" + s.Wrap(s.formatSummary(w), "  ") + "\n"
 	if w.State == "Failing" {
 		text += s.drawCauses(w)
+	}
+	if source := formatSource(w.Release); source != "" {
+		text += s.Wrap(source, "  ") + "\n"
 	}
 	if w.Contact != "" {
 		text += "ask: " + w.Contact + "\n"

@@ -4,6 +4,7 @@
 package draw
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,8 +19,8 @@ import (
 func (s Screen) Why(w *v1beta1.RolloutWhy) string {
 	var b strings.Builder
 	head := s.Paint(Bold, w.Summary)
-	if w.State != "AtRest" {
-		head = s.formatState(w.State) + "  " + head
+	if state := ShownState(w); state != "AtRest" {
+		head = s.formatState(state) + "  " + head
 	}
 	b.WriteString(s.Wrap(head, "  ") + "\n")
 	if w.State == "Failing" {
@@ -30,6 +31,9 @@ func (s Screen) Why(w *v1beta1.RolloutWhy) string {
 	}
 	if line := s.drawRelease(w); line != "" {
 		b.WriteString("  " + s.Wrap(line, "  ") + "\n")
+	}
+	if source := formatSource(w.Release); source != "" {
+		b.WriteString("  " + s.Wrap(source, "    ") + "\n")
 	}
 	if w.State != "Failing" {
 		b.WriteString(s.drawCauses(w))
@@ -251,6 +255,40 @@ func (s Screen) commandWords(w *v1beta1.RolloutWhy, a *v1beta1.Action) []string 
 		words = append(words, "--reason '…'")
 	}
 	return words
+}
+
+// formatSource describes what was built into a release; empty if that is not known.
+func formatSource(r *v1beta1.ReleaseRef) string {
+	if r == nil || r.Source == nil {
+		return ""
+	}
+	from := r.Source
+	var parts []string
+	if from.Version != "" {
+		parts = append(parts, "version "+from.Version)
+	}
+	if from.Commit != "" {
+		parts = append(parts, "commit "+ShortCommit(from.Commit))
+	}
+	if from.Author != "" {
+		parts = append(parts, "by "+from.Author)
+	}
+	if address := cmp.Or(from.Link, from.Repository); address != "" {
+		parts = append(parts, address)
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "built from " + strings.Join(parts, " · ")
+}
+
+// shortCommitLength is the number of digits of a commit that are shown.
+const shortCommitLength = 12
+
+// ShortCommit returns the first digits of a commit.
+func ShortCommit(commit string) string {
+	runes := []rune(commit)
+	return string(runes[:min(len(runes), shortCommitLength)])
 }
 
 // Versions describes the versions of a release: the tag of its image, or else its revision.

@@ -6,29 +6,32 @@ package glossary
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
 // State is a state of a Rollout.
 type State struct {
-	// Name is the value of the field state in the API.
+	// Name is the value of the field state in the API, except for NotReady and Disabled, which the API calls AtRest.
 	Name string
 	// Title is the word that users read.
 	Title   string
 	Meaning string
 }
 
-// States lists all states, those that need attention first.
+// States lists all states, those that need attention first. The dashboard has the same words in the same order.
 var States = []State{
 	{"Failing", "Failing", "A known problem keeps the release from continuing, for example an image that cannot be pulled or a quota. Weir names the problem and a fix. Fix the problem, or abort."},
 	{"Stalled", "Stalled", "The release made no progress before its deadline, or it cannot continue without a person."},
+	{"Aborting", "Aborting", "Pods and requests move back to the stable version."},
 	{"Aborted", "Aborted", "The release was aborted, and all pods and requests are back on the stable version. Retry, roll back, or release another version."},
+	{"NotReady", "Not ready", "No release can start, for example because the workload does not exist."},
 	{"Waiting", "Waiting", "The step has its pods and its traffic. It waits for an approval, for a time, or for its checks."},
 	{"Paused", "Paused", "A person has paused the release. Resume continues it."},
-	{"Aborting", "Aborting", "Pods and requests move back to the stable version."},
 	{"Moving", "In progress", "The pods or the traffic of a step are changing."},
 	{"Ending", "Finishing", "All steps are done, or the release was rolled back. Weir restores the settings of the workload."},
 	{"AtRest", "Healthy", "No release is in progress."},
+	{"Disabled", "Disabled", "The Rollout is disabled, so Weir does not control the workload."},
 }
 
 // Action is something that a user can do to a release.
@@ -79,14 +82,15 @@ func FindState(name string) State {
 	return State{Name: name, Title: name}
 }
 
-// Severity returns the rank of a state: 0 needs attention first. Unknown states rank with healthy ones.
+// Severity returns the rank of a state: 0 needs attention first. An unknown state ranks with releases in progress.
 func Severity(name string) int {
-	for i, s := range States {
-		if s.Name == name {
-			return i
-		}
+	known := func(name string) int {
+		return slices.IndexFunc(States, func(s State) bool { return s.Name == name })
 	}
-	return len(States) - 1
+	if at := known(name); at >= 0 {
+		return at
+	}
+	return known("Moving")
 }
 
 // FindAction returns the action with a name, and reports whether it is known.
@@ -110,7 +114,11 @@ This page is for everyone who reads output of Weir. The command line and this pa
 `)
 	b.WriteString("## States\n\nThe first state in this table needs attention first.\n\n| state | in the API | meaning |\n|---|---|---|\n")
 	for _, s := range States {
-		fmt.Fprintf(&b, "| %s | `%s` | %s |\n", s.Title, s.Name, s.Meaning)
+		name := s.Name
+		if name == "NotReady" || name == "Disabled" {
+			name = "AtRest"
+		}
+		fmt.Fprintf(&b, "| %s | `%s` | %s |\n", s.Title, name, s.Meaning)
 	}
 	b.WriteString("\n## Actions\n\n| action | key in `get -w` | effect |\n|---|---|---|\n")
 	for _, a := range Actions {
