@@ -284,13 +284,24 @@ test('at rest: back to an earlier version in one click, after its plan', async (
   ]);
 });
 
+test('at rest: a version whose image has another name is called by its tag', async ({ page, fake, at }) => {
+  const all = fixtures.endedHistory();
+  all.releases![1]!.images = [{ container: 'web', from: 'demo:1.10.2', to: 'shop/web:v7' }];
+  fake.trees.set('shop/web', fixtures.tree('web', { why: fixtures.atRest() }));
+  fake.histories.set('web', all);
+  await page.goto(`${at}#/shop/web`);
+  await expect(page.getByRole('button', { name: 'Roll back to v7…', exact: true })).toBeVisible();
+});
+
 test('at rest: the version from before the first release can be set again', async ({ page, fake, at }) => {
   const first = fixtures.endedHistory();
   first.releases = first.releases!.slice(0, 1).map(r => ({ ...r, number: 1, stableOnRecord: true }));
+  first.releases[0]!.decisions![0]!.userAgent = 'Mozilla/5.0 (X11; Linux x86_64)';
   fake.trees.set('shop/web', fixtures.tree('web', { why: fixtures.atRest() }));
   fake.histories.set('web', first);
   await page.goto(`${at}#/shop/web`);
   await expect(page.getByRole('button', { name: 'Roll back to v7, before release 1…' })).toBeVisible();
+  await expect(page.locator('.decisions')).toContainText('browser');
   await page.getByRole('button', { name: 'Roll back to v7…', exact: true }).click();
   await expect(page.getByRole('dialog')).toContainText('Sets the pod template from before release 1 (v7) again.');
   await page.getByRole('dialog').getByRole('button', { name: 'Roll back to v7' }).click();
@@ -300,14 +311,14 @@ test('at rest: the version from before the first release can be set again', asyn
 
 test('release: who built what, with a link', async ({ page, fake, at }) => {
   const why = fixtures.why();
-  Object.assign(why.release!, { source: { commit: '3fa2b1c9d8e7f6a5b4c3', author: 'ada', link: 'https://git.example/shop/commit/3fa2b1c9' } });
+  why.release!.source = { commit: '3fa2b1c9d8e7f6a5b4c3', author: 'ada', link: 'https://git.example/shop/commit/3fa2b1c9' };
   fake.trees.set('shop/web', fixtures.tree('web', { why }));
   await page.goto(`${at}#/shop/web`);
   await expect(page.getByRole('link', { name: '3fa2b1c9' })).toHaveAttribute('href', 'https://git.example/shop/commit/3fa2b1c9');
   await expect(page.locator('.source')).toHaveText('3fa2b1c9 by ada');
   await shots(page, 'source');
   // An address that is no web page is no link.
-  Object.assign(why.release!, { source: { commit: '3fa2b1c9', link: 'javascript:alert(1)' } });
+  why.release!.source = { commit: '3fa2b1c9', link: 'javascript:alert(1)' };
   fake.send('shop/web', fixtures.tree('web', { why, version: 2 }));
   await expect(page.locator('.source')).toHaveText('3fa2b1c9');
   await expect(page.locator('.source a')).toHaveCount(0);

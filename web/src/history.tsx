@@ -32,7 +32,7 @@ function Decided({ decisions, now }: { decisions: Decision[]; now: number }): JS
           {d.reason && <q>{d.reason}</q>}
           {d.overrode?.length ? <span class="tag bad">overrode {overridden(d)}</span> : null}
           {d.outcome && d.outcome !== 'applied' ? <span class="tag">{d.outcome}</span> : null}
-          <span class="dim small">{[d.via !== 'verb' && d.via !== 'analysis' && `by ${d.via}`, d.userAgent?.split(/[ /]/)[0]].filter(Boolean).join(', ')}</span>
+          <span class="dim small">{[d.via !== 'verb' && d.via !== 'analysis' && `by ${d.via}`, d.userAgent?.split(/[ /]/)[0]?.replace('Mozilla', 'browser')].filter(Boolean).join(', ')}</span>
         </li>
       ))}
       {decisions.length > shown && <li class="dim small">and {decisions.length - shown} before these</li>}

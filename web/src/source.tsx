@@ -5,11 +5,8 @@ import type { JSX } from 'preact';
 
 import type { ReleaseRef } from './wire';
 
-// Sourced is a release whose owner says what was built into it.
-type Sourced = ReleaseRef & { source?: { version?: string; commit?: string; author?: string; repository?: string; link?: string } };
-
-// Source shows the commit, the author and the link of a release.
-export function Source({ of: { source } }: { of: Sourced }): JSX.Element | null {
+// Source shows the commit, the author and the link of a release, as far as the owner of the workload names them.
+export function Source({ of: { source } }: { of: ReleaseRef }): JSX.Element | null {
   if (!source) return null;
   const { version, commit, author, repository, link } = source;
   const address = [link, repository].find(a => /^https?:\/\//.test(a ?? ''));

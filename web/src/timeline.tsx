@@ -102,7 +102,7 @@ function Course({ step, release, now }: { step: Drawn; release: PastRelease | un
   const visit = release?.steps?.findLast(s => s.step === step.step);
   const took = visit?.upgradedTime ? between(visit.enteredTime, visit.upgradedTime) : '';
   const by = (release?.decisions ?? []).filter(d => d.step === step.step && d.outcome !== 'rejected').at(-1);
-  const load = step.perPod !== '1.0x' && step.perPod?.replace('x', '×');
+  const load = parseFloat(step.perPod ?? '') > 1 && step.perPod!.replace('x', '×');
   const stop = step.state === 'Stopped' ? abortOf(release) : undefined;
   const texts: Record<Drawn['state'], (string | false | undefined)[]> = {
     Current: [took ? `pods took ${took}` : visit?.enteredTime && `for ${between(visit.enteredTime, now)}`],

@@ -12,9 +12,6 @@ import { announce, useAsked } from './state';
 import { change, image, keepsStable, sentence } from './text';
 import type { PastRelease, Rollout, RolloutPlan, RolloutReleases, RolloutWhy } from './wire';
 
-// Recorded is a release whose answer may have the template that served before it.
-type Recorded = PastRelease & { stableOnRecord?: boolean; restoreStable?: Record<string, unknown> };
-
 // Earlier is a template on record that can be set again: the result of a release, or the template before it.
 export interface Earlier {
   number: number;
@@ -26,22 +23,28 @@ export interface Earlier {
 // restorable returns the templates on record that can be set again and do not serve now, newest first: results of
 // releases that succeeded, and templates from before a release that are the result of none. While a release is in
 // progress there is none, because the verb rollback is the way back then.
-export function restorable(releases: Recorded[], why?: RolloutWhy): Earlier[] {
+export function restorable(releases: PastRelease[], why?: RolloutWhy): Earlier[] {
   const [latest] = releases;
   if (!latest || !why || why.release || why.state !== 'AtRest') return [];
   const found = new Map<string, Earlier>();
   const serves = keepsStable(latest) ? latest.stable : latest.revision;
   const add = (r: PastRelease, revision: string | undefined, before: boolean) => {
     if (!revision || revision === serves || r.number === undefined || found.has(revision)) return;
-    found.set(revision, { number: r.number, version: image(change(r)[before ? 0 : 1]), revision, before });
+    found.set(revision, { number: r.number, version: versionOf(revision, releases), revision, before });
   };
   for (const r of releases) if (r.outcome === 'succeeded') add(r, r.revision, false);
   for (const r of releases) if (r.stableOnRecord) add(r, r.stable, true);
   return [...found.values()].sort((a, b) => b.number - a.number || Number(a.before) - Number(b.before));
 }
 
+// versionOf returns the shortest name that a release has for a revision: v2, if another release changed only the tag.
+function versionOf(revision: string, releases: PastRelease[]): string {
+  const names = releases.flatMap(r => [r.stable === revision ? change(r)[0] : '', r.revision === revision ? change(r)[1] : '']);
+  return names.map(image).filter(Boolean).sort((a, b) => a.length - b.length)[0] ?? revision;
+}
+
 // previous returns the template that served before the one that serves now, if it can be set again.
-export function previous(releases: Recorded[], all: Earlier[]): Earlier | undefined {
+export function previous(releases: PastRelease[], all: Earlier[]): Earlier | undefined {
   const serving = releases.find(r => r.outcome === 'succeeded');
   return all.find(e => e.revision === serving?.stable) ?? all[0];
 }
@@ -72,7 +75,7 @@ async function prepare(path: string, { number, before }: Earlier, signal: AbortS
     get<RolloutReleases>(`${path}/history`, { query: { release: String(number) }, signal }),
     get<Rollout>(path, { signal }),
   ]);
-  const found: Recorded | undefined = releases?.find(r => r.number === number);
+  const found = releases?.find(r => r.number === number);
   const patch = before ? found?.restoreStable : found?.restore;
   if (!patch) throw new Error(`The template ${before ? 'from before' : 'of'} release ${number} is no longer on record.`);
   const { apiVersion, kind, name } = it.spec!.workloadRef;
