@@ -67,7 +67,7 @@ func (c fieldCheck) checkRequest(r *http.Request) error {
 	if len(found.WrongTypes) > 0 {
 		return wrongTypes(info, kind.Kind, found.WrongTypes)
 	}
-	return c.judgeUnknown(r, info, kind.Kind, found.Unknown)
+	return judgeUnknown(r, info, kind.Kind, found.Unknown)
 }
 
 func isWrite(method string) bool {
@@ -148,7 +148,7 @@ func wrongTypes(info *genericapirequest.RequestInfo, kind string, errs field.Err
 
 // judgeUnknown refuses unknown fields if the user asked for strict validation, or if the request is an apply, which
 // always fails for them. Otherwise it warns about a field that may be misspelled: the generic server drops the field.
-func (c fieldCheck) judgeUnknown(r *http.Request, info *genericapirequest.RequestInfo, kind string, unknown []validation.UnknownField) error {
+func judgeUnknown(r *http.Request, info *genericapirequest.RequestInfo, kind string, unknown []validation.UnknownField) error {
 	strict := r.URL.Query().Get("fieldValidation") == metav1.FieldValidationStrict
 	isApply := mediaType(r.Header) == string(types.ApplyYAMLPatchType)
 	if len(unknown) == 0 {

@@ -6,6 +6,7 @@ package rollouts_test
 import (
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -306,7 +307,7 @@ func TestVerbsOneAfterAnother(t *testing.T) {
 			}
 			var got []string
 			for _, d := range decisions(t, ns) {
-				place := fmt.Sprint(d.Step)
+				place := strconv.Itoa(int(d.Step))
 				if d.ToStep != 0 {
 					place += fmt.Sprintf(" to %d", d.ToStep)
 				}

@@ -74,7 +74,11 @@ func TestEndWarnings(t *testing.T) {
 		do      func(t *testing.T, ns string) answer
 		want    []string
 	}{
-		"deleted":         {func(t *testing.T, ns string) { releasing(t, ns, "web") }, remove, []string{end}},
+		"deleted": {func(t *testing.T, ns string) { releasing(t, ns, "web") }, remove, []string{end}},
+		"deleted while a newer template waits": {
+			func(t *testing.T, ns string) { t.Helper(); states["refused"].at(t, ns) }, remove,
+			[]string{strings.Replace(end, "lets revision v2", "lets the newer template of the workload", 1)},
+		},
 		"deleted again":   {func(t *testing.T, ns string) { releasing(t, ns, "web"); remove(t, ns) }, remove, nil},
 		"deleted at rest": {func(t *testing.T, ns string) { create(t, ns, "web", "web") }, remove, nil},
 		"deleted after an abort": {func(t *testing.T, ns string) {

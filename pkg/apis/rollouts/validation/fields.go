@@ -6,6 +6,7 @@ package validation
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -90,7 +91,7 @@ func (c *fieldChecker) resolve(t reflect.Type, tokens []string) (reflect.Type, *
 		if decodesItself(t) {
 			return nil, nil, false
 		}
-		switch t.Kind() { //nolint:exhaustive // other kinds have no parts
+		switch t.Kind() {
 		case reflect.Struct:
 			of, ok := jsonFields(t)[token]
 			if !ok {
@@ -136,9 +137,7 @@ func jsonFields(t reflect.Type) map[string]reflect.Type {
 		switch {
 		case name == "-":
 		case name == "" && (f.Anonymous || options == "inline"):
-			for inner, of := range jsonFields(pointedTo(f.Type)) {
-				fields[inner] = of
-			}
+			maps.Copy(fields, jsonFields(pointedTo(f.Type)))
 		case f.IsExported():
 			fields[name] = f.Type
 		}
@@ -160,7 +159,7 @@ func (c *fieldChecker) check(t reflect.Type, value any, path *field.Path) {
 	case decodesItself(t):
 		return
 	}
-	switch t.Kind() { //nolint:exhaustive // the API has no other kinds
+	switch t.Kind() {
 	case reflect.Struct:
 		c.checkStruct(t, value, path)
 	case reflect.Map:
@@ -168,7 +167,7 @@ func (c *fieldChecker) check(t reflect.Type, value any, path *field.Path) {
 		if !ok {
 			c.wrong(path, value, "write a map of names and values")
 		}
-		for _, key := range sortedNames(entries) {
+		for _, key := range slices.Sorted(maps.Keys(entries)) {
 			c.check(t.Elem(), entries[key], path.Key(rollouts.Clean(key, rollouts.MaxUser)))
 		}
 	case reflect.Slice:
@@ -209,7 +208,7 @@ func (c *fieldChecker) checkStruct(t reflect.Type, value any, path *field.Path) 
 		}
 		return
 	}
-	for _, name := range sortedNames(object) {
+	for _, name := range slices.Sorted(maps.Keys(object)) {
 		of, known := fields[name]
 		switch {
 		case known:
@@ -226,15 +225,6 @@ func child(path *field.Path, name string) *field.Path {
 		return field.NewPath(name)
 	}
 	return path.Child(name)
-}
-
-func sortedNames[V any](of map[string]V) []string {
-	names := make([]string, 0, len(of))
-	for name := range of {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }
 
 // lastName returns the name of the field that a path ends with; empty for an entry of a list.
@@ -404,7 +394,7 @@ const maxListed = 12
 // hint says which field the user may have meant by a name.
 func hint(name string, fields map[string]reflect.Type) string {
 	best, least := "", 1+max(1, len(name)/4)
-	for _, known := range sortedNames(fields) {
+	for _, known := range slices.Sorted(maps.Keys(fields)) {
 		if len(name) > longestName {
 			break
 		}
@@ -427,7 +417,7 @@ func hint(name string, fields map[string]reflect.Type) string {
 
 // listNames lists the fields of an object.
 func listNames(fields map[string]reflect.Type) string {
-	names := sortedNames(fields)
+	names := slices.Sorted(maps.Keys(fields))
 	if len(names) > maxListed {
 		names = append(names[:maxListed:maxListed], "…")
 	}

@@ -209,7 +209,9 @@ func (r *REST) Update(ctx context.Context, name string, info rest.UpdatedObjectI
 // Delete warns about a release that is in progress, and deletes the Rollout.
 func (r *REST) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
 	return r.genericREST.Delete(ctx, name, func(ctx context.Context, obj runtime.Object) error {
-		warnEnd(ctx, obj.(*rollouts.Rollout), "deleting")
+		if text := endWarning(obj.(*rollouts.Rollout), "deleting"); text != "" {
+			warning.AddWarning(ctx, "", text)
+		}
 		return validate(ctx, obj)
 	}, options)
 }

@@ -4,11 +4,8 @@
 package rollout
 
 import (
-	"context"
 	"fmt"
 	"slices"
-
-	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/planner"
@@ -19,19 +16,20 @@ var shippingStates = []planner.State{
 	planner.StateInitializing, planner.StateInStep, planner.StatePaused, planner.StateRefused, planner.StateSuperseding,
 }
 
-// warnEnd warns that deleting or disabling a Rollout completes its release without further approvals.
-func warnEnd(ctx context.Context, r *rollouts.Rollout, doing string) {
-	if text := endWarning(r, doing); text != "" {
-		warning.AddWarning(ctx, "", text)
-	}
-}
-
+// endWarning returns a warning that deleting or disabling a Rollout completes its release without further approvals;
+// empty if it does not.
 func endWarning(r *rollouts.Rollout, doing string) string {
-	if r.DeletionTimestamp != nil || !slices.Contains(shippingStates, planner.StateOf(r)) {
+	state := planner.StateOf(r)
+	if r.DeletionTimestamp != nil || !slices.Contains(shippingStates, state) {
 		return ""
 	}
-	return fmt.Sprintf("a release is in progress (revision %s): %s the Rollout lets revision %s replace all pods, without further approvals and checks; to keep the stable version, use rollback first",
-		r.Status.Active().UpdateRevision, doing, r.Status.Active().UpdateRevision)
+	revision := r.Status.Active().UpdateRevision
+	next := "revision " + revision
+	if state == planner.StateRefused || state == planner.StateSuperseding {
+		next = "the newer template of the workload"
+	}
+	return fmt.Sprintf("a release is in progress (revision %s): %s the Rollout lets %s replace all pods, without further approvals and checks; to keep the stable version, use rollback first",
+		revision, doing, next)
 }
 
 // editWarnings returns warnings about edits of a plan that release the new version with fewer approvals.
