@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -186,10 +187,15 @@ func toText(text string) string {
 	return strings.TrimSpace(lineBreak.ReplaceAllString(text, " "))
 }
 
-// html returns the diagram as HTML: each row is a list of boxes. Rows with the same first node follow each other.
+// html returns the diagram as HTML: a flow as rows of boxes, states as a table, a sequence as a list.
 func (d *diagram) html() string {
 	var b strings.Builder
 	b.WriteString("<div class=\"diagram\">\n")
+	if !d.isFlow && len(d.rows) > 0 {
+		d.writeStates(&b)
+		b.WriteString("</div>\n")
+		return b.String()
+	}
 	title := ""
 	for _, r := range d.rows {
 		if r.title != title && r.title != "" {
@@ -215,4 +221,27 @@ func (d *diagram) html() string {
 	}
 	b.WriteString("</div>\n")
 	return b.String()
+}
+
+// writeStates writes the rows as a table, with all rows of a state together.
+func (d *diagram) writeStates(b *strings.Builder) {
+	b.WriteString("<table><thead><tr><th>state</th><th>what happens</th><th>next state</th></tr></thead><tbody>\n")
+	var states []string
+	for _, r := range d.rows {
+		if !slices.Contains(states, r.nodes[0]) {
+			states = append(states, r.nodes[0])
+		}
+	}
+	for _, state := range states {
+		first := d.texts[state]
+		for _, r := range d.rows {
+			if r.nodes[0] != state || len(r.nodes) < 2 {
+				continue
+			}
+			fmt.Fprintf(b, "<tr><td>%s</td><td>%s</td><td>%s</td></tr>\n",
+				html.EscapeString(first), html.EscapeString(r.labels[0]), html.EscapeString(d.texts[r.nodes[1]]))
+			first = "" // once for all rows of the state
+		}
+	}
+	b.WriteString("</tbody></table>\n")
 }
