@@ -268,7 +268,7 @@ func TestRollbackAtRest(t *testing.T) {
 	t.Cleanup(server.Close)
 	r := &recording{Server: server}
 	out, code := r.run(t, "rollback", "web")
-	if want := "error: web: no release is in progress; to go back to the version before the latest release, use: kubectl weir undo web, or add --yes\n"; code != 1 || out != want {
+	if want := "error: web: no release is in progress; to go back to the version before the latest release, add --yes, or use: kubectl weir undo web -n shop --server=" + server.URL + "\n"; code != 1 || out != want {
 		t.Errorf("exit %d:\n%s", code, out)
 	}
 	if out, code := r.run(t, "why", "web"); code != 0 || out != "No release in progress.\n" {
