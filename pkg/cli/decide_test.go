@@ -337,6 +337,11 @@ func TestOverrideNeedsReason(t *testing.T) {
 	if err := d.askMissingFields(&v1beta1.Action{Verb: "jump", Needs: []string{"step"}}); err == nil || err.Error() != "missing --reason: jump needs a reason here" {
 		t.Errorf("it says %v", err)
 	}
+	open := &v1beta1.Action{Verb: "promote", Reason: "step 1 waits for its checks: jvm is running", Needs: []string{"reason", "override"}}
+	want := "checks have not passed: step 1 waits for its checks: jvm is running; to promote anyway, add --override --reason '…'"
+	if err := (&verbCommand{app: &app{}}).askMissingFields(open); err == nil || err.Error() != want {
+		t.Errorf("without --override: %v, want %s", err, want)
+	}
 	if d.reason = "known"; d.askMissingFields(&v1beta1.Action{Verb: "jump", Needs: []string{"step"}}) != nil {
 		t.Error("a reason is not enough")
 	}
