@@ -82,7 +82,8 @@ func (d *verbCommand) decide(ctx context.Context, t *target) error {
 // so that a script must confirm it with --yes.
 func (d *verbCommand) undo(ctx context.Context, t *target) error {
 	if !d.yes && !d.canAsk() && d.dryRun != "server" {
-		return fmt.Errorf("no release is in progress; to go back to the version before the latest release, use: kubectl weir undo %s, or add --yes", t.name)
+		command := append([]string{"kubectl weir undo", t.name, "-n", t.namespace}, d.screen().Flags...)
+		return fmt.Errorf("no release is in progress; to go back to the version before the latest release, add --yes, or use: %s", strings.Join(command, " "))
 	}
 	d.printNote("%s: No release is in progress. This goes back to the version before the latest release, as a new release.", t.name)
 	c := &changeCommand{app: d.app, yes: d.yes, dryRun: d.dryRun}

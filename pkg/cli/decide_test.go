@@ -268,7 +268,7 @@ func TestRollbackAtRest(t *testing.T) {
 	t.Cleanup(server.Close)
 	r := &recording{Server: server}
 	out, code := r.run(t, "rollback", "web")
-	if want := "error: web: no release is in progress; to go back to the version before the latest release, use: kubectl weir undo web, or add --yes\n"; code != 1 || out != want {
+	if want := "error: web: no release is in progress; to go back to the version before the latest release, add --yes, or use: kubectl weir undo web -n shop --server=" + server.URL + "\n"; code != 1 || out != want {
 		t.Errorf("exit %d:\n%s", code, out)
 	}
 	if out, code := r.run(t, "why", "web"); code != 0 || out != "No release in progress.\n" {
@@ -336,6 +336,11 @@ func TestOverrideNeedsReason(t *testing.T) {
 	d := &verbCommand{app: &app{}, override: true, step: 3, yes: true}
 	if err := d.askMissingFields(&v1beta1.Action{Verb: "jump", Needs: []string{"step"}}); err == nil || err.Error() != "missing --reason: jump needs a reason here" {
 		t.Errorf("it says %v", err)
+	}
+	open := &v1beta1.Action{Verb: "promote", Reason: "step 1 waits for its checks: jvm is running", Needs: []string{"reason", "override"}}
+	want := "checks have not passed: step 1 waits for its checks: jvm is running; to promote anyway, add --override --reason '…'"
+	if err := (&verbCommand{app: &app{}}).askMissingFields(open); err == nil || err.Error() != want {
+		t.Errorf("without --override: %v, want %s", err, want)
 	}
 	if d.reason = "known"; d.askMissingFields(&v1beta1.Action{Verb: "jump", Needs: []string{"step"}}) != nil {
 		t.Error("a reason is not enough")

@@ -133,7 +133,7 @@ func readNamespaces[T any](ctx context.Context, a interface {
 }
 
 // errNoNamespace is the error if no namespace can be read and none was named.
-var errNoNamespace = errors.New("you need permission to list rollouts.rollouts.kruise.io in all namespaces; to list the namespaces that you may read, name them: -n shop,pay")
+var errNoNamespace = errors.New("you need permission to list rollouts.rollouts.kruise.io in all namespaces; to list the namespaces that you may read, name them: -n a,b")
 
 // readEach reads each namespace, some at once.
 func readEach[T any](ctx context.Context, namespaces []string, readOne func(context.Context, string) (T, error)) (all []T, read []string, failed []error) {
@@ -167,7 +167,7 @@ func (a *app) findNamespaces(ctx context.Context) ([]string, error) {
 	list, err := fetch[metav1.PartialObjectMetadataList](ctx, s.rest.Get().AbsPath("/api/v1/namespaces"), "")
 	switch {
 	case apierrors.IsForbidden(err):
-		a.printNote("You may not list Rollouts in all namespaces. This is namespace %s; name others with -n shop,pay.", s.namespace)
+		a.printNote("You may not list Rollouts in all namespaces. This is namespace %s. To list others, name them: -n a,b.", s.namespace)
 		return strings.Split(s.namespace, ","), nil
 	case err != nil:
 		return nil, err
@@ -332,8 +332,17 @@ func explainRow(ctx context.Context, r *draw.ListRow, t *target, wide bool) {
 		}
 		return
 	}
-	if past, err := read[v1beta1.RolloutReleases](ctx, t, "history"); err == nil {
+	past, err := read[v1beta1.RolloutReleases](ctx, t, "history")
+	if err != nil {
+		return
+	}
+	if len(past.value.Releases) > 0 {
 		r.Versions = cmp.Or(draw.ServingVersion(past.value.Releases), r.Versions)
+		return
+	}
+	// Before the first release, only the workload has the version.
+	if tree, err := read[v1beta1.RolloutTree](ctx, t, "tree"); err == nil {
+		r.Versions = cmp.Or(draw.WorkloadVersion(&tree.value), r.Versions)
 	}
 }
 

@@ -126,9 +126,11 @@ func TestListExplains(t *testing.T) {
 		"rollouts": `{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{},"columnDefinitions":[{"name":"Name"},{"name":"STATUS"},{"name":"CANARY_STATE"},{"name":"WAITING-FOR"}],"rows":[` +
 			`{"cells":["cash","Healthy",null,"nothing"],"object":{"metadata":{"name":"cash","namespace":"shop"}}},` +
 			`{"cells":["web","Progressing","StepUpgrade","pods of step 1/3"],"object":{"metadata":{"name":"web","namespace":"shop"}}},` +
+			`{"cells":["new","Healthy",null,"nothing"],"object":{"metadata":{"name":"new","namespace":"shop"}}},` +
 			`{"cells":["gone","Initial",null,"workload"],"object":{"metadata":{"name":"gone","namespace":"shop"}}},` +
 			`{"cells":["old","Disabled",null,"nothing"],"object":{"metadata":{"name":"old","namespace":"shop"}}}]}`,
 		"cash/why": `{"state":"AtRest"}`, "old/why": `{"state":"AtRest"}`, "gone/why": `{"state":"AtRest","waitingFor":{"for":"workload"}}`, "gone/history": `{}`,
+		"new/why": `{"state":"AtRest"}`, "new/history": `{}`, "new/tree": `{"nodes":[{"id":"r","kind":"Rollout","role":"rollout"},{"id":"d","kind":"Deployment","role":"workload","images":["new:v1"]}]}`,
 		"web/why":      `{"state":"Failing","release":{"number":4,"stable":"77aa","revision":"99ff","images":[{"container":"app","from":"web:v8","to":"web:v9"}],"source":{"commit":"4f2c8a1d9e0b7c6f5a4b"}}}`,
 		"cash/history": `{"releases":[{"number":2,"stable":"1","revision":"2","outcome":"aborted","images":[{"container":"app","from":"cash:v3","to":"cash:v4"}]}]}`,
 		"old/history":  `{"releases":[{"number":1,"stable":"1","revision":"5f6a","outcome":"succeeded"}]}`,
@@ -144,7 +146,7 @@ func TestListExplains(t *testing.T) {
 		t.Errorf("exit %d:\n%s", code, out)
 	}
 	out, code := r.run(t, "list")
-	if want := "NAME  STATE        VERSIONS  WAITING-FOR\nweb   ✘ Failing    v8 → v9   pods of step 1/3\ngone  ✘ Not ready            workload\ncash  ✔ Healthy    v3\nold   ○ Disabled   5f6a\n"; code != 0 || out != want {
+	if want := "NAME  STATE        VERSIONS  WAITING-FOR\nweb   ✘ Failing    v8 → v9   pods of step 1/3\ngone  ✘ Not ready            workload\ncash  ✔ Healthy    v3\nnew   ✔ Healthy    v1\nold   ○ Disabled   5f6a\n"; code != 0 || out != want {
 		t.Errorf("exit %d, want\n%s\ngot\n%s", code, want, out)
 	}
 }
@@ -161,9 +163,9 @@ func TestListWithFewPermissions(t *testing.T) {
 		want              string
 	}{
 		{"list -A --mine", true, 0, "You may not list Rollouts in all namespaces at once. These are the namespaces that you may read.\n" + one},
-		{"list -A --mine", false, 0, "You may not list Rollouts in all namespaces. This is namespace shop; name others with -n shop,pay.\n" + one},
+		{"list -A --mine", false, 0, "You may not list Rollouts in all namespaces. This is namespace shop. To list others, name them: -n a,b.\n" + one},
 		{"list --mine -n bank,shop", false, 0, "error: /apis/rollouts.kruise.io/v1beta1/namespaces/bank/rollouts is forbidden\n" + one},
-		{"list --mine -n bank -A", false, 1, "You may not list Rollouts in all namespaces. This is namespace bank; name others with -n shop,pay.\nerror: " + errNoNamespace.Error() + "\n"},
+		{"list --mine -n bank -A", false, 1, "You may not list Rollouts in all namespaces. This is namespace bank. To list others, name them: -n a,b.\nerror: " + errNoNamespace.Error() + "\n"},
 		{"list -n bank", false, 1, "error: /apis/rollouts.kruise.io/v1beta1/namespaces/bank/rollouts is forbidden\n"},
 	} {
 		if out, code := listServer(t, false, c.mayListNamespaces).run(t, strings.Fields(c.args)...); code != c.code || out != c.want {

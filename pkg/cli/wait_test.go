@@ -62,6 +62,8 @@ func TestJudge(t *testing.T) {
 		"time passes by itself":          {[]string{"healthy"}, true, []poll{look("Waiting", "time", release(7, "v8"))}, on},
 		"a pause is as good":             {[]string{"healthy", "paused"}, true, []poll{look("Waiting", "approval", release(7, "v8"))}, 0},
 		"a pause by the verb":            {[]string{"paused"}, false, []poll{look("Paused", "decision", release(7, "v8"))}, 0},
+		"a failing step that waits":      {[]string{"paused"}, false, []poll{look("Failing", "approval", release(7, "v8"))}, 0},
+		"a failing step that moves":      {[]string{"paused"}, true, []poll{look("Failing", "pods", release(7, "v8"))}, on},
 		"pods of the step":               {[]string{"step=2"}, false, []poll{at(2, v1beta1.StepUpgrade)}, on},
 		"the step is in place":           {[]string{"step=2"}, false, []poll{at(2, v1beta1.StepPaused)}, 0},
 		"the step is over":               {[]string{"step=2"}, false, []poll{at(3, v1beta1.StepUpgrade)}, 0},

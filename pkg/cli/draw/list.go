@@ -57,6 +57,16 @@ func ServingVersion(releases []v1beta1.PastRelease) string {
 	return from
 }
 
+// WorkloadVersion returns the version of the workload; empty if it has several containers.
+func WorkloadVersion(t *v1beta1.RolloutTree) string {
+	for i := range t.Nodes {
+		if n := &t.Nodes[i]; n.Role == "workload" && len(n.Images) == 1 {
+			return shortImage(n.Images[0])
+		}
+	}
+	return ""
+}
+
 var listColumns = []column{
 	{title: "NAMESPACE", keep: alwaysShown}, {title: "NAME", keep: alwaysShown}, {title: "STATE", keep: alwaysShown},
 	{title: "VERSIONS", keep: 7}, {title: "COMMIT", keep: 2}, {title: "STEP", keep: 6}, {title: "NEW", keep: 2}, {title: "TRAFFIC", keep: 5, right: true},
