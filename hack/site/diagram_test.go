@@ -43,20 +43,20 @@ func TestDiagram(t *testing.T) {
 func (d *diagram) String() string {
 	var rows []string
 	for _, r := range d.rows {
-		text := ""
+		var text strings.Builder
 		if r.title != "" {
-			text = r.title + ": "
+			text.WriteString(r.title + ": ")
 		}
 		for i, name := range r.nodes {
 			if i > 0 {
-				text += " → "
+				text.WriteString(" → ")
 				if r.labels[i-1] != "" {
-					text += "(" + r.labels[i-1] + ") "
+					text.WriteString("(" + r.labels[i-1] + ") ")
 				}
 			}
-			text += d.texts[name]
+			text.WriteString(d.texts[name])
 		}
-		rows = append(rows, text)
+		rows = append(rows, text.String())
 	}
 	for i, step := range d.steps {
 		rows = append(rows, strconv.Itoa(i+1)+" "+step)

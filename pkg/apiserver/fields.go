@@ -52,9 +52,12 @@ func (c fieldCheck) checkRequest(r *http.Request) error {
 		return nil
 	}
 	kind := c.kindOf(info)
+	if !c.scheme.Recognizes(kind) {
+		return nil // not a kind that users write
+	}
 	object, err := c.scheme.New(kind)
 	if err != nil {
-		return nil // not a kind that users write
+		return err
 	}
 	sent, ok := peekBody(r)
 	if !ok {

@@ -233,7 +233,7 @@ func (l *listCommand) watchTables(ctx context.Context, namespaces []string, from
 	err := <-ended
 	stop()
 	for range len(namespaces) - 1 {
-		<-ended
+		_ = <-ended // the other watches end because they were stopped
 	}
 	return err
 }

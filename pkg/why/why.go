@@ -201,7 +201,7 @@ var waitDescriptions = map[planner.Wait]string{
 	planner.WaitTraffic: "its traffic", planner.WaitChecks: "its checks", planner.WaitController: "the controller",
 }
 
-// stepSummary returns one sentence about a step, such as "v2, step 1 of 3: waiting for approval for 14 minutes."
+// stepSummary returns one sentence about a step, such as "v2, step 1 of 3: waiting for approval for 14 minutes".
 func stepSummary(r *rollouts.Rollout, waiting planner.Waiting, w *rollouts.RolloutWhy, now time.Time) string {
 	p := r.Status.Active()
 	_, release := r.Spec.Strategy.Active()

@@ -185,7 +185,7 @@ func TestObserveSurgingClones(t *testing.T) {
 		"going back":       {surgingCloneSet("b", "AAAAABBB", "50%").then(setSurgeTarget("0", true)), facts{obeyed: true, mine: true, unavailable: 2}},
 		"back, at rest":    {surgingCloneSet("b", "AAAAA", "50%").then(setSurgeTarget("0", true)).then(rest), facts{obeyed: true, native: true, mine: true, paused: true, unavailable: 2}},
 		"back, one scaler": {surgingCloneSet("b", "AAAAA", "50%").then(setSurgeTarget("0", true)).then(held), facts{obeyed: true, mine: true, paused: true, unavailable: 2}},
-		"restored":       {surgingCloneSet("b", "AAAAABBBBB", "100%").then(restore), facts{native: true, unavailable: 2}},
+		"restored":         {surgingCloneSet("b", "AAAAABBBBB", "100%").then(restore), facts{native: true, unavailable: 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := a.Observe(tc.in.set, tc.in.owned, HoldFromRecords(tc.in.set))

@@ -197,7 +197,7 @@ func TestPodsToReplace(t *testing.T) {
 		"half of them, rounded up":         {newDaemonScene("b", "AAAAA", setMaxUnavailable(intstr.FromString("50%"))), all, false, "log-0 log-1 log-2"},
 		"never fewer than one":             {newDaemonScene("b", "AAAAA", setMaxUnavailable(intstr.FromString("0%"))), all, false, "log-0"},
 		"the rest waits for those to come": {newDaemonScene("b", "b.AAA"), all, false, ""},
-		"and continues with each":            {newDaemonScene("b", "bBAAA"), all, false, "log-2"},
+		"and continues with each":          {newDaemonScene("b", "bBAAA"), all, false, "log-2"},
 		"one on its way is one of them":    {newDaemonScene("b", "AAAAA", deletePod(4)), intstr.FromInt32(1), false, ""},
 		"a node that joins is one, too":    {newDaemonScene("b", "AAAAA."), intstr.FromInt32(1), false, ""},
 		"one of a step that has enough":    {newDaemonScene("b", "AAABB"), intstr.FromInt32(1), false, ""},

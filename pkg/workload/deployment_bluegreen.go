@@ -5,6 +5,7 @@ package workload
 
 import (
 	"math"
+	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -213,9 +214,21 @@ func (b blueGreen) SetTarget(obj object.Object, owned []object.Object, hold Hold
 	if r.stable != nil {
 		stable := r.stable.DeepCopy()
 		stable.Spec.MinReadySeconds = foreverReady
+		if !isStopped(want) {
+			noteSurge(stable, surge)
+		}
 		changes = append(changes, changesBetween(r.stable, stable)...)
 	}
 	return append(changes, changesBetween(obj, want)...)
+}
+
+// noteSurge writes the surge of the step to the native controller's note on the stable ReplicaSet. The native
+// controller writes the note only when it changes the size, so the note may have the surge of an earlier release. If
+// the owner then scales down, the native controller would remove stable pods by the ratio of the two surges.
+func noteSurge(stable *appsv1.ReplicaSet, surge intstr.IntOrString) {
+	if n := notedReplicas(stable); n > 0 {
+		setAnnotation(stable, annotationMax, strconv.Itoa(int(n+podsOfShare(surge, n))))
+	}
 }
 
 // abortToStable removes the new pods as an abort of the partition style does. The Deployment is

@@ -124,7 +124,7 @@ func TestAdmit(t *testing.T) {
 		"the other limit stays":                  {healthy, []edit{driven, given(2, "10%")}, []edit{driven, given(2, "10%"), surgingBy(3)}, "", []edit{driven, given(3, "10%")}},
 		"where both are 0 then it does not":      {healthy, []edit{driven, given(2, "0%")}, []edit{driven, given(2, "0%"), surgingBy(0)}, "", []edit{driven, given(2, "0%")}},
 		"blue-green is not resumed":              {switching, []edit{switched, paused}, []edit{switched}, "", []edit{switched, paused}},
-		"blue-green continues unpaused":            {switching, []edit{switched}, []edit{switched, paused, scaled}, "", []edit{switched, scaled}},
+		"blue-green continues unpaused":          {switching, []edit{switched}, []edit{switched, paused, scaled}, "", []edit{switched, scaled}},
 		"blue-green keeps what it needs":         {switching, []edit{switched}, []edit{switched, surging(3, "10%"), hasty}, "", []edit{switched, noted}},
 		"blue-green stops at a template":         {switching, []edit{switched}, []edit{switched, image("v3")}, "", []edit{switched, image("v3"), paused}},
 		"blue-green has no surge of its owner's": {switching, []edit{switched}, []edit{switched, surging(0, "0%")}, "", []edit{switched, notedAs(`{"maxUnavailable":"25%","maxSurge":0,"minReadySeconds":5,"progressDeadlineSeconds":600}`)}},

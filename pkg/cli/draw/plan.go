@@ -72,13 +72,14 @@ func (s Screen) Plan(p *v1beta1.RolloutPlan) string {
 			Number(step.Peak), Number(step.MinReady), formatTraffic(step), step.PerPod, formatEnd(&step.Then), formatDuration(step.Usual),
 		})
 	}
-	head := s.Wrap(s.Paint(Bold, formatTitle(&p.ObjectMeta))+formatPlanSummary(p), "  ") + "\n"
+	var head strings.Builder
+	head.WriteString(s.Wrap(s.Paint(Bold, formatTitle(&p.ObjectMeta))+formatPlanSummary(p), "  ") + "\n")
 	for i := range p.Status.Findings {
 		if f := &p.Status.Findings[i]; isReleaseNote(f) {
-			head += s.Paint(yellow, s.Wrap(f.Message+".", "  ")) + "\n"
+			head.WriteString(s.Paint(yellow, s.Wrap(f.Message+".", "  ")) + "\n")
 		}
 	}
-	return head + s.drawTable(columns, rows) + s.drawLegend(columns, rows) + s.Findings(p)
+	return head.String() + s.drawTable(columns, rows) + s.drawLegend(columns, rows) + s.Findings(p)
 }
 
 // planLegend explains columns of a plan.

@@ -4,6 +4,8 @@
 package draw
 
 import (
+	"strings"
+
 	"github.com/weir-rollouts/weir/pkg/cli/glossary"
 )
 
@@ -25,9 +27,10 @@ func (s Screen) Terms() string {
 
 // drawTerms draws words with their meanings.
 func (s Screen) drawTerms(title string, terms [][2]string) string {
-	text := s.Paint(Bold, title) + "\n"
+	var text strings.Builder
+	text.WriteString(s.Paint(Bold, title) + "\n")
 	for _, term := range terms {
-		text += "  " + s.Wrap(s.Paint(Bold, term[0])+"  "+term[1], "    ") + "\n"
+		text.WriteString("  " + s.Wrap(s.Paint(Bold, term[0])+"  "+term[1], "    ") + "\n")
 	}
-	return text
+	return text.String()
 }

@@ -74,7 +74,7 @@ func TestWorkloadChanged(t *testing.T) {
 		"the spec changes":    {nil, func(d *appsv1.Deployment) { d.Generation++ }, true},
 		"a label changes":     {nil, func(d *appsv1.Deployment) { d.Labels = nil }, true},
 		"an annotation comes": {nil, func(d *appsv1.Deployment) { d.Annotations[rollouts.AnnotationWantedSpec] = "{}" }, true},
-		"it is restored":    {nil, func(d *appsv1.Deployment) { d.Annotations = nil }, true},
+		"it is restored":      {nil, func(d *appsv1.Deployment) { d.Annotations = nil }, true},
 		"it is deleted":       {nil, func(d *appsv1.Deployment) { d.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }, true},
 		"another of its name": {nil, func(d *appsv1.Deployment) { d.UID = "other" }, true},
 		"pods of one that is not held": {

@@ -48,7 +48,7 @@ func TestIsResting(t *testing.T) {
 	}{
 		"at rest":          {func(*v1beta1.Rollout, *appsv1.Deployment) {}, true},
 		"never released":   {func(r *v1beta1.Rollout, _ *appsv1.Deployment) { r.Status.Canary = nil }, true},
-		"in progress":        {func(r *v1beta1.Rollout, _ *appsv1.Deployment) { r.Status.Phase = "Progressing" }, false},
+		"in progress":      {func(r *v1beta1.Rollout, _ *appsv1.Deployment) { r.Status.Phase = "Progressing" }, false},
 		"edited":           {func(r *v1beta1.Rollout, _ *appsv1.Deployment) { r.Generation++ }, false},
 		"workload changed": {func(_ *v1beta1.Rollout, d *appsv1.Deployment) { d.Generation++ }, false},
 		"workload held": {func(_ *v1beta1.Rollout, d *appsv1.Deployment) {

@@ -33,7 +33,7 @@ func TestGuard(t *testing.T) {
 		"frozen":                    {func(s *story) { s.take(); s.later(limit + 1) }, lease.ErrStale},
 		"renewed":                   {func(s *story) { s.take(); s.later(limit); s.hold("me"); s.later(limit) }, nil},
 		"renewed after a gap":       {func(s *story) { s.take(); s.later(time.Hour); s.hold("me") }, nil},
-		"restored":                {func(s *story) { s.take(); s.hold("") }, lease.ErrStale},
+		"restored":                  {func(s *story) { s.take(); s.hold("") }, lease.ErrStale},
 		"the renewal failed":        {func(s *story) { s.take(); s.later(limit); s.fail(); s.later(1) }, lease.ErrStale},
 		"the renewal took too long": {func(s *story) { s.takes = limit + 1; s.take() }, lease.ErrStale},
 	}

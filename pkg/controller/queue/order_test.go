@@ -31,7 +31,7 @@ func TestOrder(t *testing.T) {
 		"late, but not last":    {1, "a/1 a/2 a/3 - b/1 a - a -", "a/1 a/2 b/1 a/3"},
 		"no more than its part": {2, "a/1 a/2 a/3 a/4 b/1 -", "a/1 b/1 a/2"},
 		"when one is done":      {2, "a/1 a/2 a/3 a/4 - a -", "a/1 a/2 a/3"},
-		"others continue":          {1, "a/1 a/2 - b/1 - b b/2 -", "a/1 b/1 b/2"},
+		"others continue":       {1, "a/1 a/2 - b/1 - b b/2 -", "a/1 b/1 b/2"},
 		"of no namespace":       {1, "/1 /2 a/1 -", "/1 a/1"},
 		"what rests is last":    {9, "a/idle1 a/1 b/idle1 a/2 b/1 -", "a/1 b/1 a/2 a/idle1 b/idle1"},
 		"no more in all":        {2, "a/idle1 a/1 a/idle2 b/idle1 -", "a/1 a/idle1 b/idle1"},

@@ -18,8 +18,8 @@ func TestDeletionIsRemembered(t *testing.T) {
 	}{
 		"before the controller has seen it": {`{}`, true},
 		"in the middle of a release":        {`{"status":{"phase":"Progressing","workloadUID":"w"}}`, true},
-		"while the workload is restored":  {`{"status":{"phase":"Terminating","workloadUID":"w"}}`, true},
-		"after the workload is restored":  {`{"status":{"phase":"Terminating","workloadUID":""}}`, false},
+		"while the workload is restored":    {`{"status":{"phase":"Terminating","workloadUID":"w"}}`, true},
+		"after the workload is restored":    {`{"status":{"phase":"Terminating","workloadUID":""}}`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
