@@ -233,7 +233,7 @@ func (l *listCommand) watchTables(ctx context.Context, namespaces []string, from
 	err := <-ended
 	stop()
 	for range len(namespaces) - 1 {
-		_ = <-ended // the other watches end because they were stopped
+		<-ended //nolint:errcheck // the other watches end because they were stopped
 	}
 	return err
 }
