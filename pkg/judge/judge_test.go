@@ -276,12 +276,12 @@ func TestVerdicts(t *testing.T) {
 		{
 			name: "several series, for a short time", check: number, after: time.Minute - time.Second,
 			data: Data{Fault: Fault{Why: "3 series", Since: start, Invalid: true}},
-			want: "Running: the check is invalid: 3 series", wake: 59 * time.Second,
+			want: "Running: cannot run: 3 series", wake: 59 * time.Second,
 		},
 		{
 			name: "several series", check: number, after: time.Minute,
 			data: Data{Fault: Fault{Why: "3 series", Since: start, Invalid: true}},
-			want: "Inconclusive: the check is invalid: 3 series", wake: time.Minute,
+			want: "Inconclusive: cannot run: 3 series", wake: time.Minute,
 		},
 		{
 			name: "NaN is no data", check: rate, after: 10 * time.Minute,
@@ -305,23 +305,23 @@ func TestVerdicts(t *testing.T) {
 		},
 		{
 			name: "latency above all boundaries", check: latency, after: time.Minute, data: Data{Bounds: []float64{100, 250}},
-			want: "Inconclusive: the check is invalid: the histogram has no boundary at or above 500 ms",
+			want: "Inconclusive: cannot run: the histogram has no boundary at or above 500 ms",
 		},
 		{
 			name: "a boundary of zero", check: latency, after: time.Minute, data: Data{Bounds: []float64{0, 250, 500}},
-			want: "Inconclusive: the check is invalid: a boundary of the histogram is no time",
+			want: "Inconclusive: cannot run: a boundary of the histogram is no time",
 		},
 		{
 			name: "a negative boundary", check: latency, after: time.Minute, data: Data{Bounds: []float64{-1, 250, 500}},
-			want: "Inconclusive: the check is invalid: a boundary of the histogram is no time",
+			want: "Inconclusive: cannot run: a boundary of the histogram is no time",
 		},
 		{
 			name: "an infinite boundary", check: latency, after: time.Minute, data: Data{Bounds: []float64{250, 500, math.Inf(1)}},
-			want: "Inconclusive: the check is invalid: a boundary of the histogram is no time",
+			want: "Inconclusive: cannot run: a boundary of the histogram is no time",
 		},
 		{
 			name: "a boundary that is no number", check: latency, after: time.Minute, data: Data{Bounds: []float64{250, 500, nan}},
-			want: "Inconclusive: the check is invalid: a boundary of the histogram is no time",
+			want: "Inconclusive: cannot run: a boundary of the histogram is no time",
 		},
 		{
 			name: "latency without a histogram is not judged by errors", check: latency, after: time.Minute,
@@ -330,7 +330,7 @@ func TestVerdicts(t *testing.T) {
 		},
 		{
 			name: "more boundaries than can be compared", check: asGood, after: time.Minute, data: Data{Bounds: append([]float64{1, 2, 3}, slowBounds...)},
-			want: "Inconclusive: the check is invalid: the histogram has 17 boundaries, at most 16 can be compared",
+			want: "Inconclusive: cannot run: the histogram has 17 boundaries, at most 16 can be compared",
 		},
 		{
 			name: "as good as stable, but for one boundary", check: asGood, after: 5 * time.Minute,
@@ -407,7 +407,7 @@ func TestVerdicts(t *testing.T) {
 		},
 		{
 			name: "a check without a meaning", check: with(rate, func(c *Check) { c.Alpha = 0 }), after: time.Minute,
-			want: "Inconclusive: the check is invalid: its rule, or one of its numbers, has no meaning",
+			want: "Inconclusive: cannot run: its rule, or one of its numbers, has no meaning",
 		},
 	} {
 		t.Run(row.name, func(t *testing.T) {

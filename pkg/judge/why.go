@@ -15,7 +15,7 @@ import (
 const maxMessage = 256
 
 // Invalid begins the message of a check that cannot be judged, whatever is measured.
-const Invalid = "the check is invalid: "
+const Invalid = "cannot run: "
 
 // truncateMessage shortens a message for the status.
 func truncateMessage(why string) string {

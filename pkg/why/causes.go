@@ -121,13 +121,12 @@ func checkCauses(r *rollouts.Rollout) []rollouts.Cause {
 
 // describeCheck returns the state of a check and the reason.
 func describeCheck(c rollouts.CheckStatus) string {
-	if reason, invalid := strings.CutPrefix(c.Why, judge.Invalid); invalid {
-		return "cannot run: " + reason
-	}
-	switch c.Result {
-	case rollouts.CheckFailed:
+	switch {
+	case strings.HasPrefix(c.Why, judge.Invalid):
+		return c.Why
+	case c.Result == rollouts.CheckFailed:
 		return "has failed: " + c.Why
-	case rollouts.CheckInconclusive:
+	case c.Result == rollouts.CheckInconclusive:
 		return "is inconclusive: " + c.Why
 	default:
 		return "is running: " + c.Why

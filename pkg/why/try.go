@@ -34,7 +34,7 @@ func TryVerb(r *rollouts.Rollout, c verb.Command, batch *rollouts.BatchRelease) 
 	next, warning, err := applyToCopy(r, c)
 	if invalid, ok := errors.AsType[*verb.InvalidStep](err); ok {
 		// The caller chooses the step.
-		return Attempt{Possible: true, Reason: invalid.Message, RequiredFields: []string{NeedsStep}}
+		return Attempt{Possible: true, Reason: "continues at the step that you name; " + invalid.Message, RequiredFields: []string{NeedsStep}}
 	}
 	if err != nil {
 		reason := refusalReason(r, c, err)
@@ -53,7 +53,18 @@ func TryVerb(r *rollouts.Rollout, c verb.Command, batch *rollouts.BatchRelease) 
 	if c.Verb == rollouts.VerbAbort && planner.StateOf(r) == planner.StateAborted {
 		return Attempt{Possible: true, Reason: "the release is aborted already; a template that was set since is aborted, too"}
 	}
+	if effect := verbEffects[c.Verb]; effect != "" {
+		return Attempt{Possible: true, Reason: effect}
+	}
 	return Attempt{Possible: true, Reason: describeEffect(next, batch)}
+}
+
+// verbEffects describe what verbs do that do not start a step. The message in the status that follows such a verb has
+// the words of OpenKruise.
+var verbEffects = map[rollouts.Verb]string{
+	rollouts.VerbAbort:    "moves all requests and pods back to the stable version, and keeps the workload held",
+	rollouts.VerbRollback: "moves all requests and pods back to the stable version, and sets its template again",
+	rollouts.VerbPause:    "stops the release where it is, until resume",
 }
 
 // stablePodsSurvive reports whether the stable pods keep running after their ReplicaSet or
@@ -133,7 +144,7 @@ func describeEffect(next *rollouts.Rollout, batch *rollouts.BatchRelease) string
 		}
 	}
 	if p.FullyPromoted {
-		text += ", and no further step waits"
+		text += ", and the remaining steps need no approval"
 	}
 	return text
 }
