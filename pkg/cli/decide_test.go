@@ -80,7 +80,7 @@ func (r *recording) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	data, err := os.ReadFile(filepath.Join("draw/testdata", filepath.Base(sub)+".yaml"))
 	if raw, yamlErr := yaml.YAMLToJSON(data); known && err == nil && yamlErr == nil {
 		if r.summary != "" {
-			raw = []byte(strings.Replace(string(raw), "since 14 minutes", r.summary+strconv.Itoa(len(r.paths)), 1))
+			raw = []byte(strings.Replace(string(raw), "for 14 minutes", r.summary+strconv.Itoa(len(r.paths)), 1))
 		}
 		_, _ = w.Write(raw)
 		return
@@ -158,8 +158,8 @@ func TestRefused(t *testing.T) {
 		{[]string{"why", "api"}, 1, "does not serve rollouts/why"},
 		{[]string{"wait", "web", "--for=done"}, 1, "must be healthy, paused, step=N or aborted"},
 		{[]string{"wait", "web", "--timeout=3s"}, exitTimeout, "not healthy after 3s"},
-		{[]string{"wait", "web", "--no-people"}, exitPerson, "waits for an approval"},
-		{[]string{"wait", "web", "--for=paused"}, 0, "paused: Step 2 of 3"},
+		{[]string{"wait", "web", "--no-people"}, exitPerson, "waiting for approval"},
+		{[]string{"wait", "web", "--for=paused"}, 0, "paused: v8, step 2 of 3"},
 		{[]string{"lint", "-f", "testdata/app.yaml"}, 0, "Checked nothing: the input has no Weir objects, but 5 other objects.\n"},
 		{[]string{"history", "-o", "yaml"}, 1, `--output "yaml" must be csv or json`},
 		{[]string{"history", "-A", "--since=soon"}, 1, `--since "soon" must be a duration, for example 90m, 24h or 7d`},
@@ -199,8 +199,8 @@ func TestRefused(t *testing.T) {
 func TestWaitSays(t *testing.T) {
 	t.Parallel()
 	r := newRecording(t)
-	r.summary = "since "
-	if out, code := r.run(t, "wait", "web", "--timeout=5s"); code != exitTimeout || strings.Count(out, "since ") != 2 {
+	r.summary = "for "
+	if out, code := r.run(t, "wait", "web", "--timeout=5s"); code != exitTimeout || strings.Count(out, "approval for ") != 2 {
 		t.Errorf("exit %d:\n%s", code, out)
 	}
 }

@@ -133,7 +133,7 @@ func TestLiveActs(t *testing.T) {
 		t.Error("the connection is back, and the view does not say so")
 	}
 	v.Update(treeMessage{recorded[v1beta1.RolloutTree](t, "tree")})
-	if v.Update(tickMessage(now.Add(time.Minute))); !strings.Contains(v.drawView(), "waits for an approval, since 15m.") {
+	if v.Update(tickMessage(now.Add(time.Minute))); !strings.Contains(v.drawView(), "waiting for approval for 15m.") {
 		t.Errorf("the time on the screen stands still:\n%s", v.drawView())
 	}
 	if v.press("esc") || v.press("?", "esc") {

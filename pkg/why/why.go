@@ -75,10 +75,10 @@ var wireStates = map[planner.State]string{
 func wireState(r *rollouts.Rollout, s planner.State, w planner.Waiting) string {
 	stalled := r.Status.Stalled()
 	switch {
+	case stalled != nil && stalled.Reason != string(rollouts.StalledAborted):
+		return Stalled // a release that has failed for longer than its deadline is stalled
 	case r.Status.Failing() != nil:
 		return Failing
-	case stalled != nil && stalled.Reason != string(rollouts.StalledAborted):
-		return Stalled
 	case s == planner.StateAborted && w.For != planner.WaitDecision:
 		return Aborting
 	case s != planner.StateInStep:
@@ -212,7 +212,7 @@ func stepSummary(r *rollouts.Rollout, waiting planner.Waiting, w *rollouts.Rollo
 	place := fmt.Sprintf("%s, step %d of %d: ", VersionName(w.Release), p.CurrentStepIndex, steps)
 	waited := waitedText(waiting, now)
 	if cause := blockingMessage(r); cause != "" {
-		return place + strings.ToLower(Failing) + waited + ": " + cause + "."
+		return place + strings.ToLower(w.State) + waited + ": " + cause + "."
 	}
 	what := waitDescriptions[waiting.For]
 	explained := what != "" && p.Message != ""

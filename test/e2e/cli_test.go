@@ -110,7 +110,7 @@ func TestKubectlWeir(t *testing.T) {
 	manager.kubectlWeir(a, 0, words("wait web --for=paused,healthy --timeout=5m"), "paused: ")
 	a.checkNow(a.waitsAtStep(1))
 	manager.kubectlWeir(a, 3, words("wait deployment/web --no-people"), "approval")
-	manager.kubectlWeir(a, 0, words("why web"), "Step 1 of 3", "kubectl weir promote web", "retry")
+	manager.kubectlWeir(a, 0, words("why web"), "step 1 of 3", "kubectl weir promote web", "retry")
 	viewer.kubectlWeir(a, 0, words("why web"), "you need permission to create rollouts/promote")
 	manager.kubectlWeir(a, 0, words("plan web"), "STEP", "20%")
 	manager.kubectlWeir(a, 0, words("get web"), "Step 1 of 3", "deployment/web", "replicaset/web-", "ingress/web")
@@ -221,7 +221,7 @@ func TestKubectlWeirStalled(t *testing.T) {
 	q := a.createPodQuota(6)
 	a.release("v2")
 	testEnv.admin.kubectlWeir(a, 5, words("wait web --timeout=5m"))
-	testEnv.admin.kubectlWeir(a, 0, words("why web"), "ailing", "exceeded quota: small", "raise the quota")
+	testEnv.admin.kubectlWeir(a, 0, words("why web"), "stalled", "exceeded quota: small", "raise the quota")
 	testEnv.admin.kubectlWeir(a, 3, words("plan web"), "ERROR", "quota")
 	if err := testEnv.client.Delete(t.Context(), q); err != nil {
 		t.Fatal(err)

@@ -122,8 +122,8 @@ func TestClientTables(t *testing.T) {
 	if out := kubectl("get", "rollouts").mustSucceed("NAME", "STATUS", "AGE"); strings.Contains(out, "WAITING-FOR") {
 		t.Errorf("the plain table is wide:\n%s", out)
 	}
-	kubectl("get", "rollouts", "-o", "wide").mustSucceed("WAITING-FOR", "SINCE", "workload")
-	kubectl("get", "rollouts.v1alpha1.rollouts.kruise.io", "-o", "wide").mustSucceed("WAITING-FOR", "SINCE", "workload")
+	kubectl("get", "rollouts", "-o", "wide").mustSucceed("WAITING-FOR", "SINCE", "Deployment web, which does not exist")
+	kubectl("get", "rollouts.v1alpha1.rollouts.kruise.io", "-o", "wide").mustSucceed("WAITING-FOR", "SINCE", "Deployment web, which does not exist")
 }
 
 // TestClientMetadata lists and watches as metadata clients do, such as the garbage collector and

@@ -74,7 +74,7 @@ func TestJump(t *testing.T) {
 	a.eventually("the Rollout is Healthy", a.isHealthy)
 	a.awaitPods(versions{"v2": 6})
 	a.checkRestored(workloadTypeLabel)
-	a.checkNow(a.hasDecisions("jump 2 admin applied", "jump 1 admin applied", "promote 1 admin applied", "promote 2 admin applied"))
+	a.checkNow(a.hasDecisions("jump 1 admin applied", "jump 2 admin applied", "promote 1 admin applied", "promote 2 admin applied"))
 }
 
 // TestPauseAndResume pauses a release with the verb. Approvals have no effect until the release is

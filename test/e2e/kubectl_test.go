@@ -81,7 +81,7 @@ func TestKubectlWrites(t *testing.T) {
 	apply(good).mustSucceed("configured")
 
 	other := strings.Replace(good, "name: web\nspec", "name: web-too\nspec", 1)
-	testEnv.admin.kubectlWith(a, other, "create", "-f", "-").mustFail("Conflict", a.namespace+"/web)", "claimed")
+	testEnv.admin.kubectlWith(a, other, "create", "-f", "-").mustFail("Conflict", a.namespace+"/web)", "is already managed by Rollout")
 	testEnv.admin.kubectlWith(a, good, "create", "-f", "-").mustFail("AlreadyExists")
 	testEnv.admin.kubectl(a, "delete", "rollout", "web").mustSucceed("deleted")
 	testEnv.admin.kubectlWith(a, other, "create", "-f", "-").mustSucceed("web-too created")

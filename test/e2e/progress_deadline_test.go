@@ -154,7 +154,7 @@ func TestProgressDeadline(t *testing.T) {
 			testEnv.admin.kubectl(a, "get", "rollout", "web", "-o", "wide").mustSucceed("pods of step 1/", why)
 			a.eventually("the release fails", a.hasFailingCondition("PodsRefused", why, "raise the quota", "abort, or roll back"))
 			a.eventually("a warning event is created", a.hasWarningEvent("ReleaseFailing"))
-			testEnv.admin.kubectlWeir(a, 0, words("why web"), "ailing", "exceeded quota: small", "raise the quota")
+			testEnv.admin.kubectlWeir(a, 0, words("why web"), "exceeded quota: small", "raise the quota")
 			a.eventually("the release is stalled", a.hasStalledCondition(exceeded, "no progress at deployment/web since ", why, "abort, or roll back"))
 			a.eventually("a warning event is created", a.hasWarningEvent(exceeded))
 			a.guard.atMost("v2", 0)
