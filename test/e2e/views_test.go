@@ -42,7 +42,8 @@ func allowsVerbs(verbs ...string) func(*v1beta1.RolloutTree) error {
 				allowed = append(allowed, a.Verb)
 			}
 		}
-		if !slices.Equal(allowed, verbs) {
+		slices.Sort(allowed)
+		if want := slices.Sorted(slices.Values(verbs)); !slices.Equal(allowed, want) {
 			return fmt.Errorf("%v are allowed, want %v", allowed, verbs)
 		}
 		return nil
