@@ -113,7 +113,7 @@ func TestKubectlWeir(t *testing.T) {
 	manager.kubectlWeir(a, 0, words("why web"), "step 1 of 3", "kubectl weir promote web", "retry")
 	viewer.kubectlWeir(a, 0, words("why web"), "you need permission to create rollouts/promote")
 	manager.kubectlWeir(a, 0, words("plan web"), "STEP", "20%")
-	manager.kubectlWeir(a, 0, words("get web"), "Step 1 of 3", "deployment/web", "replicaset/web-", "ingress/web")
+	manager.kubectlWeir(a, 0, words("get web"), "step 1 of 3", "deployment/web", "replicaset/web-", "ingress/web")
 	manager.kubectlWeir(a, 0, words("get web -o json"), `"kind": "RolloutTree"`)
 	manager.kubectlWeir(a, 0, words("list --mine"), "web", "approval")
 	if out := viewer.kubectlWeir(a, 0, words("list --mine")); strings.Contains(out, "web ") {

@@ -557,7 +557,7 @@ func schema_pkg_apis_rollouts_v1alpha1_BatchReleaseStatus(ref common.ReferenceCa
 					},
 					"drive": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Drive is how far the workload may go. Absent before it was told and after it was given back; annotations of the workload repeat it.",
+							Description: "Drive is how far the workload may go. Absent before it was told and after it was restored; annotations of the workload repeat it.",
 							Ref:         ref(v1alpha1.Drive{}.OpenAPIModelName()),
 						},
 					},
@@ -1298,7 +1298,7 @@ func schema_pkg_apis_rollouts_v1alpha1_JumpOptions(ref common.ReferenceCallback)
 					},
 					"step": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Step is where the release goes on, counted from 1. The current step runs again.",
+							Description: "Step is where the release continues, counted from 1. The current step runs again.",
 							Default:     0,
 							Type:        []string{"integer"},
 							Format:      "int32",
@@ -1908,7 +1908,7 @@ func schema_pkg_apis_rollouts_v1alpha1_Release(ref common.ReferenceCallback) com
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "TrafficRoutings names the Service of the workload and what routes to it. At most one entry; without one, traffic is not routed. Cannot change while a release is under way.",
+							Description: "TrafficRoutings names the Service of the workload and what routes to it. At most one entry; without one, traffic is not routed. Cannot change while a release is in progress.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1980,7 +1980,7 @@ func schema_pkg_apis_rollouts_v1alpha1_ReleasePlan(ref common.ReferenceCallback)
 					},
 					"batchPartition": {
 						SchemaProps: spec.SchemaProps{
-							Description: "BatchPartition is the last batch that may run, counted from 0. Without it the workload is given back to its owner.",
+							Description: "BatchPartition is the last batch that may run, counted from 0. Without it the workload is restored to its owner.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -2042,7 +2042,7 @@ func schema_pkg_apis_rollouts_v1alpha1_ReleasePlan(ref common.ReferenceCallback)
 					},
 					"abort": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Abort brings every pod back to the stable revision and keeps the workload held. Without batchPartition the workload is given back but stays paused. Default: false.",
+							Description: "Abort brings every pod back to the stable revision and keeps the workload held. Without batchPartition the workload is restored but stays paused. Default: false.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -2813,7 +2813,7 @@ func schema_pkg_apis_rollouts_v1alpha1_RolloutSpec(ref common.ReferenceCallback)
 				Properties: map[string]spec.Schema{
 					"objectRef": {
 						SchemaProps: spec.SchemaProps{
-							Description: "ObjectRef names the workload. It cannot change while a release is under way.",
+							Description: "ObjectRef names the workload. It cannot change while a release is in progress.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.TargetRef{}.OpenAPIModelName()),
 						},
@@ -2827,7 +2827,7 @@ func schema_pkg_apis_rollouts_v1alpha1_RolloutSpec(ref common.ReferenceCallback)
 					},
 					"disabled": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Disabled takes the Rollout out of service: a release under way is ended and new revisions are no longer held. Default: false.",
+							Description: "Disabled takes the Rollout out of service: a release in progress is ended and new revisions are no longer held. Default: false.",
 							Default:     false,
 							Type:        []string{"boolean"},
 							Format:      "",
@@ -3238,7 +3238,7 @@ func schema_pkg_apis_rollouts_v1alpha1_TrafficRouting(ref common.ReferenceCallba
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "TrafficRouting routes requests for as long as any of the Rollouts that name it has a release under way.",
+				Description: "TrafficRouting routes requests for as long as any of the Rollouts that name it has a release in progress.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -3946,7 +3946,7 @@ func schema_pkg_apis_rollouts_v1beta1_AnalysisStatus(ref common.ReferenceCallbac
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "AnalysisStatus has the results of the checks of the release under way.",
+				Description: "AnalysisStatus has the results of the checks of the release in progress.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"revision": {
@@ -4346,7 +4346,7 @@ func schema_pkg_apis_rollouts_v1beta1_BatchReleaseStatus(ref common.ReferenceCal
 					},
 					"drive": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Drive is how far the workload may go. Absent before it was told and after it was given back; annotations of the workload repeat it.",
+							Description: "Drive is how far the workload may go. Absent before it was told and after it was restored; annotations of the workload repeat it.",
 							Ref:         ref(v1beta1.Drive{}.OpenAPIModelName()),
 						},
 					},
@@ -4613,7 +4613,7 @@ func schema_pkg_apis_rollouts_v1beta1_BlueGreenStrategy(ref common.ReferenceCall
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "Steps of the release in their order; the status counts them from 1. At least one, at most 50. Their number cannot change while a release is under way.",
+							Description: "Steps of the release in their order; the status counts them from 1. At least one, at most 50. Their number cannot change while a release is in progress.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -4631,7 +4631,7 @@ func schema_pkg_apis_rollouts_v1beta1_BlueGreenStrategy(ref common.ReferenceCall
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "TrafficRoutings names the Service of the workload and what routes to it. At most one entry; without one, traffic is not routed. Cannot change while a release is under way.",
+							Description: "TrafficRoutings names the Service of the workload and what routes to it. At most one entry; without one, traffic is not routed. Cannot change while a release is in progress.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -4657,7 +4657,7 @@ func schema_pkg_apis_rollouts_v1beta1_BlueGreenStrategy(ref common.ReferenceCall
 					},
 					"trafficRoutingRef": {
 						SchemaProps: spec.SchemaProps{
-							Description: "TrafficRoutingRef names a TrafficRouting object that routes while a release is under way.",
+							Description: "TrafficRoutingRef names a TrafficRouting object that routes while a release is in progress.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -4880,7 +4880,7 @@ func schema_pkg_apis_rollouts_v1beta1_CanaryStrategy(ref common.ReferenceCallbac
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "Steps of the release in their order; the status counts them from 1. At least one, at most 50. Their number cannot change while a release is under way.",
+							Description: "Steps of the release in their order; the status counts them from 1. At least one, at most 50. Their number cannot change while a release is in progress.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -4898,7 +4898,7 @@ func schema_pkg_apis_rollouts_v1beta1_CanaryStrategy(ref common.ReferenceCallbac
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "TrafficRoutings names the Service of the workload and what routes to it. At most one entry; without one, traffic is not routed. Cannot change while a release is under way.",
+							Description: "TrafficRoutings names the Service of the workload and what routes to it. At most one entry; without one, traffic is not routed. Cannot change while a release is in progress.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -4924,7 +4924,7 @@ func schema_pkg_apis_rollouts_v1beta1_CanaryStrategy(ref common.ReferenceCallbac
 					},
 					"trafficRoutingRef": {
 						SchemaProps: spec.SchemaProps{
-							Description: "TrafficRoutingRef names a TrafficRouting object that routes while a release is under way.",
+							Description: "TrafficRoutingRef names a TrafficRouting object that routes while a release is in progress.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -6128,7 +6128,7 @@ func schema_pkg_apis_rollouts_v1beta1_JumpOptions(ref common.ReferenceCallback) 
 					},
 					"step": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Step is where the release goes on, counted from 1. The current step runs again.",
+							Description: "Step is where the release continues, counted from 1. The current step runs again.",
 							Default:     0,
 							Type:        []string{"integer"},
 							Format:      "int32",
@@ -7382,7 +7382,7 @@ func schema_pkg_apis_rollouts_v1beta1_Release(ref common.ReferenceCallback) comm
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "Steps of the release in their order; the status counts them from 1. At least one, at most 50. Their number cannot change while a release is under way.",
+							Description: "Steps of the release in their order; the status counts them from 1. At least one, at most 50. Their number cannot change while a release is in progress.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -7400,7 +7400,7 @@ func schema_pkg_apis_rollouts_v1beta1_Release(ref common.ReferenceCallback) comm
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "TrafficRoutings names the Service of the workload and what routes to it. At most one entry; without one, traffic is not routed. Cannot change while a release is under way.",
+							Description: "TrafficRoutings names the Service of the workload and what routes to it. At most one entry; without one, traffic is not routed. Cannot change while a release is in progress.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -7426,7 +7426,7 @@ func schema_pkg_apis_rollouts_v1beta1_Release(ref common.ReferenceCallback) comm
 					},
 					"trafficRoutingRef": {
 						SchemaProps: spec.SchemaProps{
-							Description: "TrafficRoutingRef names a TrafficRouting object that routes while a release is under way.",
+							Description: "TrafficRoutingRef names a TrafficRouting object that routes while a release is in progress.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -7479,7 +7479,7 @@ func schema_pkg_apis_rollouts_v1beta1_ReleasePlan(ref common.ReferenceCallback) 
 					},
 					"batchPartition": {
 						SchemaProps: spec.SchemaProps{
-							Description: "BatchPartition is the last batch that may run, counted from 0. Without it the workload is given back to its owner.",
+							Description: "BatchPartition is the last batch that may run, counted from 0. Without it the workload is restored to its owner.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -7541,7 +7541,7 @@ func schema_pkg_apis_rollouts_v1beta1_ReleasePlan(ref common.ReferenceCallback) 
 					},
 					"abort": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Abort brings every pod back to the stable revision and keeps the workload held. Without batchPartition the workload is given back but stays paused. Default: false.",
+							Description: "Abort brings every pod back to the stable revision and keeps the workload held. Without batchPartition the workload is restored but stays paused. Default: false.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -8129,7 +8129,7 @@ func schema_pkg_apis_rollouts_v1beta1_RolloutPlan(ref common.ReferenceCallback) 
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Spec is the change that was asked about; empty for the release under way, or the next.",
+							Description: "Spec is the change that was asked about; empty for the release in progress, or the next.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1beta1.PlanSpec{}.OpenAPIModelName()),
 						},
@@ -8212,7 +8212,7 @@ func schema_pkg_apis_rollouts_v1beta1_RolloutSpec(ref common.ReferenceCallback) 
 				Properties: map[string]spec.Schema{
 					"workloadRef": {
 						SchemaProps: spec.SchemaProps{
-							Description: "WorkloadRef names the workload in the Rollout's namespace. It cannot change while a release is under way.",
+							Description: "WorkloadRef names the workload in the Rollout's namespace. It cannot change while a release is in progress.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1beta1.ObjectRef{}.OpenAPIModelName()),
 						},
@@ -8226,7 +8226,7 @@ func schema_pkg_apis_rollouts_v1beta1_RolloutSpec(ref common.ReferenceCallback) 
 					},
 					"disabled": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Disabled takes the Rollout out of service: a release under way is ended and new revisions are no longer held. Default: false.",
+							Description: "Disabled takes the Rollout out of service: a release in progress is ended and new revisions are no longer held. Default: false.",
 							Default:     false,
 							Type:        []string{"boolean"},
 							Format:      "",

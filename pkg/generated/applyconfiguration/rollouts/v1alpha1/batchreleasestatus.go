@@ -44,7 +44,7 @@ type BatchReleaseStatusApplyConfiguration struct {
 	// ExtraUID is the uid of the Deployment that was made beside the workload.
 	ExtraUID *types.UID `json:"extraUID,omitempty"`
 	// Drive is how far the workload may go. Absent before it was told and after
-	// it was given back; annotations of the workload repeat it.
+	// it was restored; annotations of the workload repeat it.
 	Drive *DriveApplyConfiguration `json:"drive,omitempty"`
 }
 

@@ -19,7 +19,7 @@ type ReleaseApplyConfiguration struct {
 	Steps []StepApplyConfiguration `json:"steps,omitempty"`
 	// TrafficRoutings names the Service of the workload and what routes to it.
 	// At most one entry; without one, traffic is not routed. Cannot change
-	// while a release is under way.
+	// while a release is in progress.
 	TrafficRoutings []TrafficRoutingRefApplyConfiguration `json:"trafficRoutings,omitempty"`
 	// FailureThreshold is how many pods of the update revision, as a number or
 	// a percentage, may be unready without holding a step back.

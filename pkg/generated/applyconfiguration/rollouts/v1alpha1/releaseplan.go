@@ -18,7 +18,7 @@ type ReleasePlanApplyConfiguration struct {
 	// Batches are cumulative targets in their order; they are counted from 0.
 	Batches []BatchApplyConfiguration `json:"batches,omitempty"`
 	// BatchPartition is the last batch that may run, counted from 0. Without
-	// it the workload is given back to its owner.
+	// it the workload is restored to its owner.
 	BatchPartition *int32 `json:"batchPartition,omitempty"`
 	// RolloutID is the value of the batch label on pods.
 	RolloutID *string `json:"rolloutID,omitempty"`
@@ -44,7 +44,7 @@ type ReleasePlanApplyConfiguration struct {
 	// it.
 	UpdateTemplate *string `json:"updateTemplate,omitempty"`
 	// Abort brings every pod back to the stable revision and keeps the
-	// workload held. Without batchPartition the workload is given back but
+	// workload held. Without batchPartition the workload is restored but
 	// stays paused. Default: false.
 	Abort *bool `json:"abort,omitempty"`
 	// StableRevision is the revision that the Rollout knows to be stable. Only

@@ -10,11 +10,11 @@ package v1alpha1
 //
 // RolloutSpec is what the owner of the workload asks for.
 type RolloutSpecApplyConfiguration struct {
-	// ObjectRef names the workload. It cannot change while a release is under way.
+	// ObjectRef names the workload. It cannot change while a release is in progress.
 	ObjectRef *TargetRefApplyConfiguration `json:"objectRef,omitempty"`
 	// Strategy says how new revisions are released.
 	Strategy *StrategyApplyConfiguration `json:"strategy,omitempty"`
-	// Disabled takes the Rollout out of service: a release under way is ended
+	// Disabled takes the Rollout out of service: a release in progress is ended
 	// and new revisions are no longer held. Default: false.
 	Disabled *bool `json:"disabled,omitempty"`
 	// RolloutID decides nothing. Deprecated: label the workload with

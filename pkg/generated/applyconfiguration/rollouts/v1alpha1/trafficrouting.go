@@ -18,7 +18,7 @@ import (
 // with apply.
 //
 // TrafficRouting routes requests for as long as any of the Rollouts that name
-// it has a release under way.
+// it has a release in progress.
 type TrafficRoutingApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// Standard object metadata.

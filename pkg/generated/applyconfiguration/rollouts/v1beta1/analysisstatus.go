@@ -12,7 +12,7 @@ import (
 // AnalysisStatusApplyConfiguration represents a declarative configuration of the AnalysisStatus type for use
 // with apply.
 //
-// AnalysisStatus has the results of the checks of the release under way.
+// AnalysisStatus has the results of the checks of the release in progress.
 type AnalysisStatusApplyConfiguration struct {
 	// Revision that is judged.
 	Revision *string `json:"revision,omitempty"`

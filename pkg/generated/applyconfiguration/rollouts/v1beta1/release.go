@@ -16,11 +16,11 @@ import (
 type ReleaseApplyConfiguration struct {
 	// Steps of the release in their order; the status counts them from 1. At
 	// least one, at most 50. Their number cannot change while a release is
-	// under way.
+	// in progress.
 	Steps []StepApplyConfiguration `json:"steps,omitempty"`
 	// TrafficRoutings names the Service of the workload and what routes to it.
 	// At most one entry; without one, traffic is not routed. Cannot change
-	// while a release is under way.
+	// while a release is in progress.
 	TrafficRoutings []TrafficRoutingRefApplyConfiguration `json:"trafficRoutings,omitempty"`
 	// FailureThreshold is how many pods of the update revision, as a number or
 	// a percentage, may be unready without holding a step back. Not used by
@@ -32,7 +32,7 @@ type ReleaseApplyConfiguration struct {
 	// workload's own progressDeadlineSeconds, or 600; 2147483647 means never.
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
 	// TrafficRoutingRef names a TrafficRouting object that routes while a
-	// release is under way.
+	// release is in progress.
 	TrafficRoutingRef *string `json:"trafficRoutingRef,omitempty"`
 	// DisableGenerateCanaryService uses the stable Service for both revisions
 	// instead of creating one that selects the update revision. Default: false.

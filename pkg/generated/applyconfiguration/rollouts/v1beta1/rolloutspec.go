@@ -11,11 +11,11 @@ package v1beta1
 // RolloutSpec is what the owner of the workload asks for.
 type RolloutSpecApplyConfiguration struct {
 	// WorkloadRef names the workload in the Rollout's namespace. It cannot
-	// change while a release is under way.
+	// change while a release is in progress.
 	WorkloadRef *ObjectRefApplyConfiguration `json:"workloadRef,omitempty"`
 	// Strategy says how new revisions are released.
 	Strategy *StrategyApplyConfiguration `json:"strategy,omitempty"`
-	// Disabled takes the Rollout out of service: a release under way is ended
+	// Disabled takes the Rollout out of service: a release in progress is ended
 	// and new revisions are no longer held. Default: false.
 	Disabled *bool `json:"disabled,omitempty"`
 }
