@@ -206,14 +206,18 @@ func (r *REST) Update(ctx context.Context, name string, info rest.UpdatedObjectI
 	return out, created, nil
 }
 
-// Delete warns about a release that is in progress, and deletes the Rollout.
+// Delete deletes the Rollout, and warns if a release was in progress. The store may validate an outdated object first,
+// so only the last validation counts.
 func (r *REST) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
-	return r.genericREST.Delete(ctx, name, func(ctx context.Context, obj runtime.Object) error {
-		if text := endWarning(obj.(*rollouts.Rollout), "deleting"); text != "" {
-			warning.AddWarning(ctx, "", text)
-		}
+	text := ""
+	out, done, err := r.genericREST.Delete(ctx, name, func(ctx context.Context, obj runtime.Object) error {
+		text = endWarning(obj.(*rollouts.Rollout), "deleting")
 		return validate(ctx, obj)
 	}, options)
+	if err == nil && text != "" {
+		warning.AddWarning(ctx, "", text)
+	}
+	return out, done, err
 }
 
 // rewriteEarlier rewrites the earlier decisions in the current storage version and encryption key, because
