@@ -34,7 +34,7 @@ then BatchReleases and TrafficRoutings; then what asks Weir before a workload
 changes; then the APIServices. What runs is left, and is removed as it was
 installed: kubectl delete -k artifacts/small.
 
-It refuses while a release is in progress, unless it is told how that ends:
+It refuses while a release is in progress, unless one of these flags is set:
 --finish lets the native controllers take the new version to the end,
 --leave-paused aborts it: all pods run the stable version, and the workload
 stays paused with the new template. A release that was aborted before is left

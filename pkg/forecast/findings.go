@@ -220,8 +220,8 @@ func removesFirst(b Start) bool {
 }
 
 // firstStuck replaces pods in the order that a quota permits: it starts each pod only if that exceeds nothing, and removes
-// pods while no more than maxUnavailable are missing. It returns the first moment that the release cannot reach. If there
-// is none, it returns the given moment.
+// pods while no more than maxUnavailable are missing. It returns the first moment that needs more than the quota, and
+// true; or the given moment and false if the quota suffices.
 func (f Forecast) firstStuck(b Start, exceeds func(Moment) bool, peak Moment) (m Moment, stuck bool) {
 	at := f.Moments[0]
 	for _, s := range f.Steps {

@@ -12,7 +12,7 @@ import (
 )
 
 // A release fails if it makes no progress for a known cause that does not go away by waiting, such as an image that
-// cannot be pulled. The condition Failing says so at once, with the fix, long before the progress deadline passes.
+// cannot be pulled. The condition Failing shows the cause and the fix at once, long before the progress deadline passes.
 // It decides nothing: the release continues as soon as the cause is gone.
 
 // EventFailing is the reason of the event about a release that begins to fail.
@@ -67,7 +67,7 @@ func findFailure(f facts) failure {
 		return failure{reason: rollouts.FailingRouteBlocked, message: blocked.Message, announced: true}
 	}
 	if f.Batch == nil || f.BatchInput == nil || f.Batch.Message != f.BatchInput.PodProblem.Message {
-		return failure{} // the batch does not wait for these pods
+		return failure{} // the batch waits for something other than these pods
 	}
 	problem := f.BatchInput.PodProblem
 	return failure{reason: problem.Failing, message: withFix(f, problem.Failing, problem.Message)}

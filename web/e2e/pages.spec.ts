@@ -224,7 +224,7 @@ test('a phone has the versions beside the name, and only safe buttons', async ({
   await page.goto(`${at}#/shop/cart`);
   await expect(bar.getByRole('button')).toHaveText(['Abort…', 'More']);
   await expect(bar.getByRole('button').first()).toHaveCSS('background-color', 'rgb(179, 38, 30)');
-  // Whatever the server puts first, a phone never has it alone if it skips approvals or checks.
+  // The bar of a phone never shows only an action that skips approvals or checks.
   const why = fixtures.failing();
   const full = fixtures.actions('cart', true).find(a => a.title === 'Promote in full')!;
   const override = { ...fixtures.actions('cart', true)[0]!, needs: ['reason' as const, 'override' as const] };

@@ -61,7 +61,7 @@ func TestWriteWarnings(t *testing.T) {
 }
 
 // A Rollout that is deleted or disabled in the middle of a release lets the new version replace all pods. The response
-// says so. After an abort the stable version stays, and there is no warning.
+// has a warning about this. After an abort the stable version stays, and there is no warning.
 func TestEndWarnings(t *testing.T) {
 	t.Parallel()
 	const end = "a release is in progress (revision v2): deleting the Rollout lets revision v2 replace all pods, without further approvals and checks; to keep the stable version, use rollback first"

@@ -128,7 +128,7 @@ func TestPlanOfMatches(t *testing.T) {
 	}
 }
 
-// A step names its checks. If the checks measure nothing, the plan says so before the release begins.
+// A step names its checks. If the checks measure nothing, the plan has a finding before the release begins.
 func TestPlanOfChecks(t *testing.T) {
 	t.Parallel()
 	p := asker(t)
