@@ -4,6 +4,7 @@
 package cli
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -26,10 +27,15 @@ func addOutput(cmd *cobra.Command, drawings ...string) *output {
 	for _, rare := range []string{"allow-missing-template-keys", "show-managed-fields", "template"} {
 		cmd.Flags().Lookup(rare).Hidden = true
 	}
-	cmd.Flags().Lookup("output").Usage = strings.Join(append(drawings, "json, yaml, name or jsonpath=…"), ", ")
-	cmd.PreRunE = func(*cobra.Command, []string) (err error) { // reports an invalid format before the command has an effect
-		if !o.isDrawing() {
-			_, err = o.ToPrinter()
+	formats := strings.Join(append(drawings, "json, yaml, name or jsonpath=…"), ", ")
+	cmd.Flags().Lookup("output").Usage = formats
+	cmd.PreRunE = func(*cobra.Command, []string) error { // reports an invalid format before the command has an effect
+		if o.isDrawing() {
+			return nil
+		}
+		_, err := o.ToPrinter()
+		if genericclioptions.IsNoCompatiblePrinterError(err) {
+			return fmt.Errorf("--output %q must be one of: %s", *o.OutputFormat, formats)
 		}
 		return err
 	}
