@@ -52,7 +52,7 @@ const (
 	exitFailed  = 1   // usage, permission, no such Rollout
 	exitPerson  = 3   // waits for a person; plan, lint and convert: errors were found
 	exitAborted = 4   // aborted, cancelled, superseded
-	exitStalled = 5   // the deadline has passed
+	exitStalled = 5   // the release is stalled
 	exitTimeout = 124 // as of the command timeout
 )
 

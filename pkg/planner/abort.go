@@ -37,7 +37,8 @@ func RestartDeadline(next *rollouts.RolloutStatus) {
 
 // abort moves an aborted release back to the stable revision. The share of traffic to the update revision
 // shrinks only as fast as stable pods become ready. One update pod stays while a router may still send
-// requests to the update revision. The workload stays held with its new template.
+// requests to the update revision. The workload stays held with its new template; a rollback then sets the
+// stable template.
 func abort(d *draft) {
 	if d.isDoing(rollouts.ActivityAborted) {
 		// The user may have set another template and then reverted it.
@@ -128,7 +129,8 @@ func moveBackToStable(d *draft) (done bool) {
 	applyRemainingTraffic(d, traffic)
 	trafficRemains := !traffic.isDone()
 	// In the canary and blue-green style, stable has its own pods and would gain nothing from the removal of update
-	// pods. So the traffic moves first. In the partition style both move together.
+	// pods. So the traffic moves first, unless stable pods of a blue-green release are missing that can only be
+	// created as update pods are removed. In the partition style both move together.
 	trafficFirst := !d.replacesPods() && !stableWaitsForUpdatePods(d.facts)
 	if trafficRemains && trafficFirst {
 		if d.isAbortingOrAborted() && traffic.waits && traffic.action == nil && updateShare(d.facts) > 0 {
@@ -291,7 +293,7 @@ func remainingPodsToStable(f facts, trafficRemains bool) remainingWork {
 	}
 	revision := f.revision()
 	if f.style == rollouts.StyleBlueGreen {
-		revision = Revision{} // a template that was refused during the abort does not change the target of the abort
+		revision = Revision{} // another template waits until the abort has ended, and does not change its target
 	}
 	left := remainingBatchAbort(f, abortPlan(f, keptUpdatePods, revision))
 	if left.isDone() {

@@ -70,7 +70,7 @@ func restoreAdmission(d *draft) {
 }
 
 // repairRecords rewrites Weir's annotations on the workload from the stored status if somebody else has
-// changed them. While a BatchRelease exists, its controller rewrites them.
+// changed them. While a BatchRelease exists, the decision about it rewrites them in the same pass.
 func repairRecords(d *draft) {
 	if d.w == nil || len(d.w.TamperedKeys) == 0 || d.Batch != nil || len(d.actions) > 0 {
 		return

@@ -89,9 +89,9 @@ type stageTarget struct {
 // targetResult is what is left to do until a target of a stage is met.
 type targetResult struct {
 	remainingWork
-	// repeats reports whether the action is ordered again, with a new grace period, if its effect is
-	// not observed.
-	repeats bool
+	// restartsGrace reports whether the grace period starts again each time that the effect of the action
+	// is not observed.
+	restartsGrace bool
 	// runsNext reports whether the next target is run even if this one is not met.
 	runsNext bool
 	// message says what the step does for the target, or waits for.
@@ -251,7 +251,7 @@ func applyTarget(d *draft, t targetResult) {
 	if t.undone != "" {
 		reportUndone(d, t.undone)
 	}
-	if t.repeats && t.action != nil {
+	if t.restartsGrace && t.action != nil {
 		d.orderAction(t.action)
 		t.action = nil
 	}

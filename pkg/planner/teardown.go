@@ -11,12 +11,13 @@ import (
 )
 
 // The teardowns: ordered lists of rows, each of which is one change. The order matters: at every point,
-// each request must reach a ready pod. Every teardown unlinks the TrafficRouting first, because it sends
-// requests to one revision by name, whose pods may go next, and because clients expect the
-// TrafficRouting to be Healthy when the Rollout is.
+// each request must reach a ready pod. Every list except unrouted and unpinned, which are not the end of a
+// release, unlinks the TrafficRouting first: it sends requests to one revision by name, whose pods may go
+// next, and clients expect the TrafficRouting to be Healthy when the Rollout is.
 var (
-	// succeeded: all pods run the update revision. The Service selects all of them before the route to
-	// the canary Service is removed, and the canary Service is deleted only then.
+	// succeeded: the release is complete. Stable pods still run in the canary style, and after a last step
+	// below 100%. The Service selects all pods before the route to the canary Service is removed. Then the
+	// canary Service is deleted, and the native controller replaces the pods that are left.
 	succeeded = []rollouts.FinalisingStep{
 		rollouts.FinalisingReleaseRouting,
 		rollouts.FinalisingRestoreService, rollouts.FinalisingRouteToStable, rollouts.FinalisingRemoveCanary,

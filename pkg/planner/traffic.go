@@ -14,8 +14,9 @@ import (
 const keepOnStable = "keep traffic on the stable version while pods are upgraded"
 
 // prepareNetwork makes the network ready before pods change. Before the first new pod exists, the stable
-// Service is pinned: it selects only stable pods. In a step without traffic, and in a step that replaces
-// all pods, the Service is not pinned.
+// Service is pinned: it selects only stable pods. A step without traffic needs no pin, route and canary
+// Service: prepareNetwork removes them, so that traffic moves before the pods. A step that replaces all pods
+// removes only the pin.
 func prepareNetwork(f facts, step *rollouts.Step) targetResult {
 	var result targetResult
 	switch r := f.route(); {
@@ -29,10 +30,11 @@ func prepareNetwork(f facts, step *rollouts.Step) targetResult {
 	case !pinsService(f, step):
 		result.remainingWork = remainingTeardown(f, unpinned, rollouts.ReleasePlan{})
 	case r.Pinned != pinToStable(f).Revision:
-		result = targetResult{remainingWork: remainingWork{action: pinToStable(f)}, repeats: true, message: keepOnStable, undone: unpinnedByOther(f)}
+		result = targetResult{remainingWork: remainingWork{action: pinToStable(f)}, restartsGrace: true, message: keepOnStable, undone: unpinnedByOther(f)}
 	default:
 		result = targetResult{remainingWork: remainingWork{settles: graceRemainingFor(f, pinToStable(f))}, effective: pinToStable(f), message: keepOnStable}
 	}
+	// A jump is carried out when the step that it names begins.
 	result.appliedVerb, result.message = rollouts.VerbJump, cmp.Or(result.message, "make the network ready for it")
 	return result
 }
@@ -74,7 +76,7 @@ func upgradePods(f facts, _ *rollouts.Step) targetResult {
 	}
 	switch plan := planForStep(f, p.CurrentStepIndex); {
 	case b == nil || BatchPlanHash(b.Plan) != BatchPlanHash(plan):
-		result.message, result.action, result.repeats = upgradeMessage, RunBatch{Plan: plan}, true
+		result.message, result.action, result.restartsGrace = upgradeMessage, RunBatch{Plan: plan}, true
 	case !b.Observed || b.State != rollouts.BatchReady || b.Index+1 < p.CurrentStepIndex:
 		if result.message, result.waits = upgradeMessage, true; b.Message != "" {
 			result.message += ": " + b.Message
@@ -130,7 +132,7 @@ func linkRouting(f facts, step *rollouts.Step) targetResult {
 	case !r.Exists:
 		return waitFor("wait for "+routingPath(r.Name)+", which does not exist", routingPath(r.Name)+" does not exist")
 	case !r.Linked:
-		return targetResult{remainingWork: remainingWork{action: LinkTrafficRouting{Name: r.Name}}, repeats: true, message: "route traffic to new version"}
+		return targetResult{remainingWork: remainingWork{action: LinkTrafficRouting{Name: r.Name}}, restartsGrace: true, message: "route traffic to new version"}
 	case !r.Routed:
 		return waitFor("route traffic to new version by "+routingPath(r.Name)+": "+r.Message, routingPath(r.Name)+": "+r.Message)
 	default:
@@ -151,7 +153,7 @@ func routeStepTraffic(f facts, step *rollouts.Step) targetResult {
 	case !r.Routed && f.w.UpdatedReadyReplicas == 0:
 		return waitFor("wait for a ready pod of the new version", "")
 	case !r.Serves(to.Want, p.PodTemplateHash):
-		result := targetResult{remainingWork: remainingWork{action: to}, repeats: true, message: "route traffic to new version"}
+		result := targetResult{remainingWork: remainingWork{action: to}, restartsGrace: true, message: "route traffic to new version"}
 		if c := f.status.TrafficChange; c != nil && c.Target == trafficTargetID(to) {
 			result.undone = routeUndone
 		}

@@ -101,11 +101,11 @@ const (
 	ConditionSucceeded ConditionType = "Succeeded"
 	// ConditionTerminating is set while the Rollout is deleted.
 	ConditionTerminating ConditionType = "Terminating"
-	// ConditionReconciling is true until a Rollout has reached its desired state, and
-	// false then or when it is stalled; tools that follow kstatus read it.
+	// ConditionReconciling is true while a Rollout works towards its desired state, and false
+	// when it has reached it or is stalled. Tools that follow kstatus read it.
 	ConditionReconciling ConditionType = "Reconciling"
-	// ConditionStalled is true if a Rollout cannot continue without a user; tools that
-	// follow kstatus read it. Others may set it too.
+	// ConditionStalled is true if a Rollout makes no progress, or cannot continue without a
+	// person. Tools that follow kstatus read it. Others may set it too.
 	ConditionStalled ConditionType = "Stalled"
 	// ConditionFailing is true while a release makes no progress for a known cause that does
 	// not go away by waiting, and absent otherwise.
@@ -143,13 +143,13 @@ type StallReason string
 
 // Reasons of being stalled.
 const (
-	// StalledAborted: the release was aborted and waits for another template.
+	// StalledAborted: the release was aborted and waits for retry, rollback or another template.
 	StalledAborted StallReason = "Aborted"
 	// StalledStableGone: the stable revision of an abort does not exist any more.
 	StalledStableGone StallReason = "StableGone"
 	// StalledStableEdited: somebody has edited the object with the stable template.
 	StalledStableEdited StallReason = "StableEdited"
-	// StalledUnsupported: Weir does not support the kind or style of the workload.
+	// StalledUnsupported: Weir does not support the kind, style or settings of the workload.
 	StalledUnsupported StallReason = "Unsupported"
 	// StalledRefused: another template was set during a blue-green release.
 	StalledRefused StallReason = "RevisionRefused"

@@ -22,7 +22,7 @@ type State struct {
 // States lists all states, those that need attention first. The dashboard has the same words in the same order.
 var States = []State{
 	{"Failing", "Failing", "A known problem keeps the release from continuing, for example an image that cannot be pulled or a quota. Weir names the problem and a fix. Fix the problem, or abort."},
-	{"Stalled", "Stalled", "The release made no progress before its deadline, or it cannot continue without a person."},
+	{"Stalled", "Stalled", "The release made no progress before its deadline, or something prevents it that a person must remove. `kubectl weir why` names it."},
 	{"Aborting", "Aborting", "Pods and requests move back to the stable version."},
 	{"Aborted", "Aborted", "The release was aborted, and all pods and requests are back on the stable version. Retry, roll back, or release another version."},
 	{"NotReady", "Not ready", "No release can start, for example because the workload does not exist."},
