@@ -19,7 +19,8 @@ import (
 )
 
 // Adapter observes and changes workloads of one kind in one style. A method that returns changes
-// returns the changes that are still missing, in order. It returns none if the work is done.
+// returns the changes that can be written now, in order. It returns none if the work is done, and also
+// while it waits for the native controller; the facts of Observe tell which.
 type Adapter interface {
 	// Observe returns the facts of a workload and of the objects it owns.
 	Observe(obj object.Object, owned []object.Object, hold Hold) planner.Workload
