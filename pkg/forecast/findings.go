@@ -266,7 +266,7 @@ func (f Forecast) routerFindings(b Start, a Environment) []rollouts.Finding {
 	for i := range plan.Steps {
 		n := int32(i) + 1 //nolint:gosec // validation bounds the steps
 		route := a.Route.ForStep(n)
-		if why := route.Obstacle(); why != "" && plan.Steps[i].Routed() {
+		if why := route.Obstacle(); why != "" && plan.Steps[i].AsksForTraffic() {
 			all = append(all, rollouts.Finding{Severity: Error, Step: n, Code: "router", Message: why, Fix: "create or change it, or remove `traffic` from the step"})
 		}
 	}
@@ -382,7 +382,7 @@ func (f Forecast) trafficFindings(b Start, _ Environment) []rollouts.Finding {
 		return nil
 	}
 	for i := range plan.Steps {
-		if plan.Steps[i].Routed() {
+		if plan.Steps[i].AsksForTraffic() {
 			return []rollouts.Finding{{
 				Severity: Warning, Step: int32(i) + 1, Code: "traffic", //nolint:gosec // validation bounds the steps
 				Message: "The traffic of the step has no effect, because the Rollout has no trafficRoutings",

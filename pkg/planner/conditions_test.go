@@ -112,7 +112,7 @@ func TestWaitingFor(t *testing.T) {
 		}, planner.WaitDecision, "abort, rollback or the template of the release", entered},
 		"superseded": {func(r *rollouts.Rollout) {
 			at(1, rollouts.StepPaused)(r)
-			r.Status.Canary.FinalisingStep = rollouts.FinalisingRouteToStable
+			r.Status.Canary.FinalisingStep = rollouts.FinalisingRemoveRoute
 		}, planner.WaitWorkload, "another template to take over", entered},
 		"disabled in a step": {func(r *rollouts.Rollout) {
 			at(1, rollouts.StepUpgrade)(r)

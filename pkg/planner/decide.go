@@ -60,34 +60,34 @@ type Case string
 
 // The cases of a pass.
 const (
-	CaseDeleted          Case = "deleted"
-	CaseDisabled         Case = "disabled"
-	CaseWorkloadGone     Case = "workload gone"
-	CaseUnsupported      Case = "unsupported"
-	CaseNotNamed         Case = "not named"
-	CaseBypassed         Case = "bypassed"
-	CaseStillAborted     Case = "still aborted"
-	CaseNotAdopted       Case = "not adopted"
-	CaseHealthy          Case = "healthy"
-	CaseRolledBack       Case = "rolled back"
-	CaseAbortSuperseded  Case = "superseded when aborted"
-	CaseAborted          Case = "aborted"
-	CaseStableEdited     Case = "stable edited"
-	CaseBatchGone        Case = "batch gone"
-	CaseRefused          Case = "refused"
-	CaseEndingSuperseded Case = "superseded when ending"
-	CaseEnding           Case = "ending"
-	CaseCheckFailed      Case = "check failed"
-	CasePaused           Case = "paused"
-	CaseRollback         Case = "rolled back in batches"
-	CaseSuperseded       Case = "superseded"
-	CaseInitializing     Case = "waiting to start"
-	CasePlanChanged      Case = "plan changed"
-	CaseInProgress       Case = "in progress"
+	CaseDeleted               Case = "deleted"
+	CaseDisabled              Case = "disabled"
+	CaseWorkloadGone          Case = "workload gone"
+	CaseUnsupported           Case = "unsupported"
+	CaseRevisionUnknown       Case = "revision unknown"
+	CaseBypassed              Case = "bypassed"
+	CaseStillAborted          Case = "still aborted"
+	CaseNotAdopted            Case = "not adopted"
+	CaseHealthy               Case = "healthy"
+	CaseStableTemplateSet     Case = "stable template set"
+	CaseSupersededWhenAborted Case = "superseded when aborted"
+	CaseAborted               Case = "aborted"
+	CaseStableEdited          Case = "stable edited"
+	CaseBatchGone             Case = "batch gone"
+	CaseRefused               Case = "refused"
+	CaseSupersededWhenEnding  Case = "superseded when ending"
+	CaseEnding                Case = "ending"
+	CaseCheckFailed           Case = "check failed"
+	CasePaused                Case = "paused"
+	CaseRollbackInBatches     Case = "rollback in batches"
+	CaseSuperseded            Case = "superseded"
+	CaseInitializing          Case = "waiting to start"
+	CasePlanChanged           Case = "plan changed"
+	CaseInProgress            Case = "in progress"
 	// CaseCompleted applies to no observation: the case "in progress" continues with it.
 	CaseCompleted Case = "completed"
 	// CaseFinalized is a deleted Rollout that has restored everything. Only finalizers of others keep it.
-	CaseFinalized Case = "over"
+	CaseFinalized Case = "finalized"
 )
 
 // caseRow is one case: whether it applies, and the function that decides then.
@@ -107,7 +107,7 @@ var cases = []caseRow{
 	// The workload cannot be released now.
 	{CaseWorkloadGone, func(f facts) bool { return f.w == nil }, endWithoutWorkload},
 	{CaseUnsupported, unsupported, setUnsupported},
-	{CaseNotNamed, revisionUnknown, awaitRevision},
+	{CaseRevisionUnknown, revisionUnknown, awaitRevision},
 	{CaseBypassed, admissionBypassed, holdBypassed},
 
 	// No release in progress.
@@ -116,17 +116,17 @@ var cases = []caseRow{
 	{CaseHealthy, facts.isHealthy, watchHealthy},
 
 	// The release goes back, or another template takes its place.
-	{CaseRolledBack, rolledBack, startCancellation},
-	{CaseAbortSuperseded, supersededWhenAborted, supersede},
+	{CaseStableTemplateSet, rolledBack, startCancellation},
+	{CaseSupersededWhenAborted, supersededWhenAborted, supersede},
 	{CaseAborted, facts.isAbortingOrAborted, abort},
 	{CaseStableEdited, hasEditedStable, stallStableEdited},
 	{CaseBatchGone, batchGone, recreateBatchRelease},
 	{CaseRefused, templateRefused, refuseTemplate},
-	{CaseEndingSuperseded, supersededWhenEnding, supersede},
+	{CaseSupersededWhenEnding, supersededWhenEnding, supersede},
 	{CaseEnding, facts.isEnding, tearDownRelease},
 	{CaseCheckFailed, checkFailed, abortByCheck},
 	{CasePaused, paused, pauseRelease},
-	{CaseRollback, rolledBackInBatches, startRollback},
+	{CaseRollbackInBatches, rolledBackInBatches, startRollback},
 	{CaseSuperseded, superseded, supersede},
 
 	// The release goes forward.

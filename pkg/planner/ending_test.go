@@ -167,7 +167,7 @@ func (e *releaseEnd) earlierImage() string {
 	}
 	p := r.Status.Active()
 	a := r.Status.Activity()
-	if a == rollouts.ActivityFinalising && p.FinalisingStep != "" && p.FinalisingStep != rollouts.FinalisingRouteToStable {
+	if a == rollouts.ActivityFinalising && p.FinalisingStep != "" && p.FinalisingStep != rollouts.FinalisingRemoveRoute {
 		return "" // the Rollout may have released the workload already
 	}
 	if a == rollouts.ActivityCancelling {

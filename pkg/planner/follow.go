@@ -112,7 +112,7 @@ func routeToServing(d *draft, revision string) {
 		return
 	}
 	if r.Routed && !r.Shared && r.Canary != revision {
-		if r.Canary == "" && stageOf(p.State).routed {
+		if r.Canary == "" && stageOf(p.State).keepsRoute {
 			reportUndone(d, routeUndone) // somebody has deleted the Service
 		}
 		d.act(RouteTraffic{Revision: revision, Want: r.lastWritten()})
@@ -134,7 +134,7 @@ func wantedRoute(f facts) (wanted Route, differs bool) {
 	if r.Edited {
 		return plannedRoute(f, r.lastWritten()), step != nil
 	}
-	if step == nil || !stageOf(p.State).routed || !step.Routed() || replacesAllPods(f, step) || p.RolloutHash != f.planHash() {
+	if step == nil || !stageOf(p.State).keepsRoute || !step.AsksForTraffic() || replacesAllPods(f, step) || p.RolloutHash != f.planHash() {
 		return Route{}, false
 	}
 	if planChanged(f) {
@@ -154,7 +154,7 @@ func plannedRoute(f facts, recorded Route) Route {
 		if step == nil {
 			break // the plan has fewer steps than the status says
 		}
-		if !step.Routed() || i == p.CurrentStepIndex && !stageOf(p.State).routed {
+		if !step.AsksForTraffic() || i == p.CurrentStepIndex && !stageOf(p.State).keepsRoute {
 			continue
 		}
 		if last = RouteOf(*step); last.Equals(recorded) {

@@ -91,7 +91,7 @@ func maintainTraffic(d *draft) {
 // version; empty if they are.
 func routeLostReason(f facts, step *rollouts.Step) string {
 	r := f.route()
-	if r == nil || !step.Routed() || replacesAllPods(f, step) || onlyStablePodKept(f, step) {
+	if r == nil || !step.AsksForTraffic() || replacesAllPods(f, step) || onlyStablePodKept(f, step) {
 		return ""
 	}
 	if onlyStableReady(f) && !RouteOf(*step).IsEmpty() {
@@ -130,7 +130,7 @@ func addNotes(d *draft, step *rollouts.Step) {
 // if the workload was scaled down to one pod.
 func allTrafficNote(f facts, step *rollouts.Step) string {
 	r, asksForAllPods := f.route(), step.Replicas != nil && *step.Replicas == allPods
-	if r != nil && step.Routed() && !r.Shared && f.replacesPods() && f.w.Replicas == 1 && onlyUpdateReady(f) && !asksForAllPods {
+	if r != nil && step.AsksForTraffic() && !r.Shared && f.replacesPods() && f.w.Replicas == 1 && onlyUpdateReady(f) && !asksForAllPods {
 		return "the one pod that there is runs the new version and gets every request"
 	}
 	return ""

@@ -13,7 +13,7 @@ import "github.com/weir-rollouts/weir/pkg/apis/rollouts"
 // pinsStable reports whether a step pins the Service to stable pods at a size above 0.
 func pinsStable(f facts, step *rollouts.Step) bool {
 	replacesAll := f.replacesPods() && step.Replicas != nil && *step.Replicas == allPods
-	return f.Route != nil && step.Routed() && !f.Route.Shared && !replacesAll
+	return f.Route != nil && step.AsksForTraffic() && !f.Route.Shared && !replacesAll
 }
 
 // disableRoutes pauses the batch of a workload of size 0, and then removes the pin and the routes, so that

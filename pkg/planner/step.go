@@ -27,8 +27,8 @@ type stage struct {
 	// leave runs when all gates have passed and all targets are met. It may choose another next stage.
 	leave func(*draft, *rollouts.Step)
 	next  rollouts.StepState
-	// routed reports whether the traffic of the step is in place during the stage.
-	routed bool
+	// keepsRoute reports whether the route of the step is in place during the stage, and is repaired if others change it.
+	keepsRoute bool
 	// waitsForPeople reports whether the stage waits for people or for time, so that the progress
 	// deadline does not run.
 	waitsForPeople bool
@@ -63,20 +63,20 @@ var stages = []stage{
 		// Wait for the checks of the step.
 		state: rollouts.StepMetricsAnalysis,
 		enter: beginStepAnalysis, gates: []Gate{{"checks", judgeStepChecks}}, whileWaiting: setAnalysisMessage,
-		next: rollouts.StepPaused, routed: true, waitsForPeople: true,
+		next: rollouts.StepPaused, keepsRoute: true, waitsForPeople: true,
 	},
 	{
 		// Wait for an approval, or for the duration of the pause.
 		state: rollouts.StepPaused,
 		enter: restartPause, gates: gates, whileWaiting: setPauseMessage,
-		next: rollouts.StepReady, routed: true, waitsForPeople: true,
+		next: rollouts.StepReady, keepsRoute: true, waitsForPeople: true,
 	},
 	{
 		// The step is approved: go to the next one.
 		state: rollouts.StepReady,
 		gates: approvedGates, whileWaiting: setApprovedMessage,
 		leave: advanceStep,
-		next:  rollouts.BeforeStepUpgrade, routed: true, waitsForPeople: true,
+		next:  rollouts.BeforeStepUpgrade, keepsRoute: true, waitsForPeople: true,
 	},
 }
 
@@ -307,7 +307,7 @@ func stepWaited(f facts) bool {
 func stepSummary(f facts, next string) string {
 	p := f.progress()
 	done := fmt.Sprintf("upgrade step(%d) canary pods with new versions done", p.CurrentStepIndex)
-	if step := f.step(); step != nil && f.route() != nil && step.Routed() && !replacesAllPods(f, step) {
+	if step := f.step(); step != nil && f.route() != nil && step.AsksForTraffic() && !replacesAllPods(f, step) {
 		done += ", its traffic reaches the new version"
 	}
 	return approvedBefore(f, p.CurrentStepIndex-1) + done + "; " + next

@@ -19,29 +19,29 @@ var (
 	// below 100%. The Service selects all pods before the route to the canary Service is removed. Then the
 	// canary Service is deleted, and the native controller replaces the pods that are left.
 	succeeded = []rollouts.FinalisingStep{
-		rollouts.FinalisingReleaseRouting,
-		rollouts.FinalisingRestoreService, rollouts.FinalisingRouteToStable, rollouts.FinalisingRemoveCanary,
-		rollouts.FinalisingResumeWorkload, rollouts.FinalisingReleaseWorkload,
+		rollouts.FinalisingUnlinkRouting,
+		rollouts.FinalisingUnpinService, rollouts.FinalisingRemoveRoute, rollouts.FinalisingRemoveCanary,
+		rollouts.FinalisingRestoreWorkload, rollouts.FinalisingDeleteBatch,
 	}
 	// cancelled: the template is the stable one again. Traffic leaves the update revision before its pods
 	// go, and the Service stays pinned until they are gone: otherwise bad pods would receive traffic.
 	cancelled = []rollouts.FinalisingStep{
-		rollouts.FinalisingReleaseRouting,
-		rollouts.FinalisingRouteToStable, rollouts.FinalisingResumeWorkload, rollouts.FinalisingReleaseWorkload,
-		rollouts.FinalisingRestoreService, rollouts.FinalisingRemoveCanary,
+		rollouts.FinalisingUnlinkRouting,
+		rollouts.FinalisingRemoveRoute, rollouts.FinalisingRestoreWorkload, rollouts.FinalisingDeleteBatch,
+		rollouts.FinalisingUnpinService, rollouts.FinalisingRemoveCanary,
 	}
 	// switched: a blue-green release is complete. Both revisions have all their pods, so that all requests
 	// are sent to the new one before any pod goes. The route is removed when the old pods are gone.
 	switched = []rollouts.FinalisingStep{
-		rollouts.FinalisingReleaseRouting,
-		rollouts.FinalisingRouteToNew, rollouts.FinalisingRestoreService, rollouts.FinalisingResumeWorkload,
-		rollouts.FinalisingRouteToStable, rollouts.FinalisingRemoveCanary, rollouts.FinalisingReleaseWorkload,
+		rollouts.FinalisingUnlinkRouting,
+		rollouts.FinalisingRouteToNew, rollouts.FinalisingUnpinService, rollouts.FinalisingRestoreWorkload,
+		rollouts.FinalisingRemoveRoute, rollouts.FinalisingRemoveCanary, rollouts.FinalisingDeleteBatch,
 	}
 	// switchedBack: the template of a blue-green release is the stable one again, whose pods still run.
 	switchedBack = []rollouts.FinalisingStep{
-		rollouts.FinalisingReleaseRouting,
-		rollouts.FinalisingRouteToStable, rollouts.FinalisingResumeWorkload, rollouts.FinalisingRestoreService,
-		rollouts.FinalisingRemoveCanary, rollouts.FinalisingReleaseWorkload,
+		rollouts.FinalisingUnlinkRouting,
+		rollouts.FinalisingRemoveRoute, rollouts.FinalisingRestoreWorkload, rollouts.FinalisingUnpinService,
+		rollouts.FinalisingRemoveCanary, rollouts.FinalisingDeleteBatch,
 	}
 	// disableTeardown: the Rollout is disabled or deleted. The native controller continues to the new
 	// revision, so the Service selects all pods first.
@@ -49,26 +49,26 @@ var (
 	// replacedTeardown: another template supersedes the release. The Service stays pinned to the stable
 	// revision, because the next release starts from it, with a new BatchRelease.
 	replacedTeardown = []rollouts.FinalisingStep{
-		rollouts.FinalisingReleaseRouting,
-		rollouts.FinalisingRouteToStable, rollouts.FinalisingReleaseWorkload,
+		rollouts.FinalisingUnlinkRouting,
+		rollouts.FinalisingRemoveRoute, rollouts.FinalisingDeleteBatch,
 	}
 	// workloadGone: the workload was deleted, so that only Services and routes are restored. A grace period
 	// between the route and the Service would gain nothing: the pods behind both may be gone.
 	workloadGone = []rollouts.FinalisingStep{
-		rollouts.FinalisingReleaseRouting,
-		rollouts.FinalisingRouteToStable, rollouts.FinalisingRestoreService, rollouts.FinalisingRemoveCanary,
-		rollouts.FinalisingReleaseWorkload,
+		rollouts.FinalisingUnlinkRouting,
+		rollouts.FinalisingRemoveRoute, rollouts.FinalisingUnpinService, rollouts.FinalisingRemoveCanary,
+		rollouts.FinalisingDeleteBatch,
 	}
 	// unrouted: the next step has no traffic.
 	unrouted = []rollouts.FinalisingStep{
-		rollouts.FinalisingRestoreService, rollouts.FinalisingRouteToStable, rollouts.FinalisingRemoveCanary,
+		rollouts.FinalisingUnpinService, rollouts.FinalisingRemoveRoute, rollouts.FinalisingRemoveCanary,
 	}
 	// unpinned: the next step replaces all pods, so that a pinned Service would select no pod in the end.
-	unpinned = []rollouts.FinalisingStep{rollouts.FinalisingRestoreService}
+	unpinned = []rollouts.FinalisingStep{rollouts.FinalisingUnpinService}
 	// rerouted: after an abort, all requests go to the stable revision.
 	rerouted = []rollouts.FinalisingStep{
-		rollouts.FinalisingReleaseRouting,
-		rollouts.FinalisingRouteToStable, rollouts.FinalisingRemoveCanary,
+		rollouts.FinalisingUnlinkRouting,
+		rollouts.FinalisingRemoveRoute, rollouts.FinalisingRemoveCanary,
 	}
 )
 
@@ -104,12 +104,12 @@ var teardownRows = map[rollouts.FinalisingStep]struct {
 	network bool
 	check   func(facts, rollouts.ReleasePlan) remainingWork
 }{
-	rollouts.FinalisingReleaseRouting:  {false, remainingUnlink}, // a TrafficRouting has a grace period of its own
-	rollouts.FinalisingResumeWorkload:  {false, remainingRestore},
-	rollouts.FinalisingReleaseWorkload: {false, remainingBatchRelease},
-	rollouts.FinalisingRestoreService:  {true, remainingUnpin},
+	rollouts.FinalisingUnlinkRouting:   {false, remainingUnlink}, // a TrafficRouting has a grace period of its own
+	rollouts.FinalisingRestoreWorkload: {false, remainingRestore},
+	rollouts.FinalisingDeleteBatch:     {false, remainingBatchRelease},
+	rollouts.FinalisingUnpinService:    {true, remainingUnpin},
 	rollouts.FinalisingRouteToNew:      {true, remainingSwitch},
-	rollouts.FinalisingRouteToStable:   {true, remainingUnroute},
+	rollouts.FinalisingRemoveRoute:     {true, remainingUnroute},
 	rollouts.FinalisingRemoveCanary:    {true, remainingCanaryService},
 }
 
@@ -233,5 +233,5 @@ func canStillAbort(style rollouts.Style, p *rollouts.Progress) bool {
 // isBefore reports whether a teardown has not reached the row that restores the workload.
 func isBefore(rows []rollouts.FinalisingStep, p *rollouts.Progress) bool {
 	return p.FinalisingStep != rollouts.FinalisingEnd &&
-		slices.Index(rows, p.FinalisingStep) < slices.Index(rows, rollouts.FinalisingResumeWorkload)
+		slices.Index(rows, p.FinalisingStep) < slices.Index(rows, rollouts.FinalisingRestoreWorkload)
 }

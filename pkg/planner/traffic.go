@@ -21,11 +21,11 @@ func prepareNetwork(f facts, step *rollouts.Step) targetResult {
 	var result targetResult
 	switch r := f.route(); {
 	case r == nil:
-	case step.Routed() && !r.canChange():
+	case step.AsksForTraffic() && !r.canChange():
 		if result = routeBlocked(r); r.OwnershipConflict != "" && r.Pinned != "" {
 			result.action = UnpinService{} // its owner has given the Service to another workload
 		}
-	case !step.Routed():
+	case !step.AsksForTraffic():
 		result.remainingWork = remainingTeardown(f, unrouted, rollouts.ReleasePlan{})
 	case !pinsService(f, step):
 		result.remainingWork = remainingTeardown(f, unpinned, rollouts.ReleasePlan{})
@@ -50,7 +50,7 @@ func routeBlocked(r *Route) targetResult {
 // pinsService reports whether the stable Service selects only stable pods in a step. A Service that is
 // pinned while no stable pod exists would lose every request.
 func pinsService(f facts, step *rollouts.Step) bool {
-	return step.Routed() && !f.route().Shared && !replacesAllPods(f, step) && !stableEmpty(f) && !allPodsUpdated(f, step)
+	return step.AsksForTraffic() && !f.route().Shared && !replacesAllPods(f, step) && !stableEmpty(f) && !allPodsUpdated(f, step)
 }
 
 // pinToStable returns the effect that pins the stable Service to the stable revision.
@@ -165,7 +165,7 @@ func routeStepTraffic(f facts, step *rollouts.Step) targetResult {
 
 // routesNothing reports whether a step needs no route.
 func routesNothing(f facts, step *rollouts.Step) bool {
-	return !step.Routed() || onlyStablePodKept(f, step) || replacesAllPods(f, step)
+	return !step.AsksForTraffic() || onlyStablePodKept(f, step) || replacesAllPods(f, step)
 }
 
 // routeTakesEffect waits until every router follows the route that was written.

@@ -51,7 +51,7 @@ func blockedReason(f *facts) string {
 // have.
 func rejectedReason(f *facts) string {
 	switch r := f.Route; {
-	case !f.step.Routed():
+	case !f.step.AsksForTraffic():
 		return ""
 	case r.Refused == "" && r.Pending != "":
 		return "the router has not accepted the route yet, " + r.Pending
@@ -63,9 +63,9 @@ func rejectedReason(f *facts) string {
 // nextEffect returns the change that routers still need for the strategy; nil if they need none.
 func nextEffect(f *facts) planner.Effect {
 	switch want := planner.RouteOf(f.step); {
-	case !f.step.Routed() && f.Route.Routed && f.stored.LastUpdateTime != nil:
+	case !f.step.AsksForTraffic() && f.Route.Routed && f.stored.LastUpdateTime != nil:
 		return planner.RemoveRoute{}
-	case f.step.Routed() && !f.Route.Serves(want, ""):
+	case f.step.AsksForTraffic() && !f.Route.Serves(want, ""):
 		return planner.RouteTraffic{Want: want}
 	default:
 		return nil
@@ -75,7 +75,7 @@ func nextEffect(f *facts) planner.Effect {
 // wasOverwritten reports whether somebody changed the route of the routers although the strategy is
 // the same.
 func wasOverwritten(f *facts) bool {
-	return f.step.Routed() && (f.Route.Edited || f.stored.Routed && f.stored.ObservedGeneration == f.Routing.Generation)
+	return f.step.AsksForTraffic() && (f.Route.Edited || f.stored.Routed && f.stored.ObservedGeneration == f.Routing.Generation)
 }
 
 // hasRoutes reports whether the routers have a route of this TrafficRouting. If this TrafficRouting

@@ -110,13 +110,13 @@ func TestVerbs(t *testing.T) {
 		"aborted, bound to a template":     {both(withActivity(rollouts.ActivityAborted), withAbortedTemplate), "- - - + + + - - -"},
 		"rolling back, bound":              {both(both(withActivity(rollouts.ActivityAborted), withAbortedTemplate), func(r *rollouts.Rollout) { r.Status.Active().RollingBack = true }), "- - - + + + - - -"},
 		"terminating, aborted and bound":   {both(leavingIn(rollouts.PhaseTerminating, ""), both(withActivity(rollouts.ActivityAborted), withAbortedTemplate)), "- - - + - - - - -"},
-		"terminating, bound, restored":     {both(leavingIn(rollouts.PhaseTerminating, rollouts.FinalisingResumeWorkload), both(withActivity(rollouts.ActivityAborted), withAbortedTemplate)), "- - - ! - - - - -"},
+		"terminating, bound, restored":     {both(leavingIn(rollouts.PhaseTerminating, rollouts.FinalisingRestoreWorkload), both(withActivity(rollouts.ActivityAborted), withAbortedTemplate)), "- - - ! - - - - -"},
 		"rolling back":                     {both(withActivity(rollouts.ActivityAborted), func(r *rollouts.Rollout) { r.Status.Active().RollingBack = true }), "- - - ! ! + - - -"},
 		"cancelling":                       {withActivity(rollouts.ActivityCancelling), nothing},
 		"finalising":                       {withActivity(rollouts.ActivityFinalising), "- - - + + - - - -"},
 		"finalising, restored":             {restoredWorkload, nothing},
-		"another template takes over":      {func(r *rollouts.Rollout) { r.Status.Active().FinalisingStep = rollouts.FinalisingRouteToStable }, "- - - + + - + - -"},
-		"another one, of what was aborted": {both(withActivity(rollouts.ActivityAborted), func(r *rollouts.Rollout) { r.Status.Active().FinalisingStep = rollouts.FinalisingReleaseWorkload }), "- - - + + - + - -"},
+		"another template takes over":      {func(r *rollouts.Rollout) { r.Status.Active().FinalisingStep = rollouts.FinalisingRemoveRoute }, "- - - + + - + - -"},
+		"another one, of what was aborted": {both(withActivity(rollouts.ActivityAborted), func(r *rollouts.Rollout) { r.Status.Active().FinalisingStep = rollouts.FinalisingDeleteBatch }), "- - - + + - + - -"},
 		"another template is refused":      {withThirdTemplate, "- - - + + - + ! -"},
 		"refused, and paused":              {both(withThirdTemplate, pausedByVerb), "- - - + + - ! + -"},
 		"refused, paused by the spec":      {both(withThirdTemplate, pausedBySpec), "- - - + + - + - -"},
@@ -131,8 +131,8 @@ func TestVerbs(t *testing.T) {
 		"being deleted":                    {func(r *rollouts.Rollout) { r.DeletionTimestamp = &decided }, "- - - + - - - - -"},
 		"aborted, and being deleted":       {both(withActivity(rollouts.ActivityAborted), func(r *rollouts.Rollout) { r.DeletionTimestamp = &decided }), "- - - ! - - - - -"},
 		"terminating":                      {leavingIn(rollouts.PhaseTerminating, ""), "- - - + - - - - -"},
-		"terminating, traffic first":       {leavingIn(rollouts.PhaseTerminating, rollouts.FinalisingRouteToStable), "- - - + - - - - -"},
-		"terminating, restored":            {leavingIn(rollouts.PhaseTerminating, rollouts.FinalisingResumeWorkload), nothing},
+		"terminating, traffic first":       {leavingIn(rollouts.PhaseTerminating, rollouts.FinalisingRemoveRoute), "- - - + - - - - -"},
+		"terminating, restored":            {leavingIn(rollouts.PhaseTerminating, rollouts.FinalisingRestoreWorkload), nothing},
 		"terminating, aborting":            {both(leavingIn(rollouts.PhaseTerminating, ""), withActivity(rollouts.ActivityAborting)), "- - - ! - - - - -"},
 		"terminating, at rest":             {both(leavingIn(rollouts.PhaseTerminating, ""), withActivity(rollouts.ActivityCompleted)), nothing},
 		"disabling":                        {leavingIn(rollouts.PhaseDisabling, ""), "- - - + - - - - -"},
@@ -173,7 +173,7 @@ func withAbortedTemplate(r *rollouts.Rollout) {
 // withDeletedWorkload is a release whose workload was deleted, while the network is tidied up.
 func withDeletedWorkload(r *rollouts.Rollout) {
 	r.Status.Message = "Workload Not Found"
-	r.Status.Active().FinalisingStep = rollouts.FinalisingRestoreService
+	r.Status.Active().FinalisingStep = rollouts.FinalisingUnpinService
 }
 
 func both(a, b func(*rollouts.Rollout)) func(*rollouts.Rollout) {
@@ -194,7 +194,7 @@ func pausedByVerb(r *rollouts.Rollout) { r.Status.Active().Paused = true }
 
 func restoredWorkload(r *rollouts.Rollout) {
 	withActivity(rollouts.ActivityFinalising)(r)
-	r.Status.Active().FinalisingStep = rollouts.FinalisingResumeWorkload
+	r.Status.Active().FinalisingStep = rollouts.FinalisingRestoreWorkload
 }
 
 func TestPromoteIsStored(t *testing.T) {
@@ -253,7 +253,7 @@ func TestSecondAbort(t *testing.T) {
 			withThirdTemplate(r)
 			applyAndDescribe(t, r, verb.Command{Verb: tt.first})
 			withAbortedTemplate(r)
-			r.Status.Active().FinalisingStep = rollouts.FinalisingRouteToStable
+			r.Status.Active().FinalisingStep = rollouts.FinalisingRemoveRoute
 			if got := applyAndDescribe(t, r, verb.Command{Verb: tt.second, User: "bob"}); got != "ok" {
 				t.Fatalf("the second is %s", got)
 			}
@@ -261,7 +261,7 @@ func TestSecondAbort(t *testing.T) {
 			if p.AbortedRevision != "" || p.AbortedTemplate != "" {
 				t.Errorf("still bound to %s (%s)", p.AbortedRevision, p.AbortedTemplate)
 			}
-			if a := r.Status.Activity(); a != rollouts.ActivityAborting || p.RollingBack != tt.rollingBack || p.FinalisingStep != rollouts.FinalisingRouteToStable {
+			if a := r.Status.Activity(); a != rollouts.ActivityAborting || p.RollingBack != tt.rollingBack || p.FinalisingStep != rollouts.FinalisingRemoveRoute {
 				t.Errorf("%s, rolling back %t, at %q", a, p.RollingBack, p.FinalisingStep)
 			}
 			if c := r.Status.Condition(rollouts.ConditionStalled); c != nil && c.Reason == string(rollouts.StalledRefused) {

@@ -120,7 +120,7 @@ func (w *monitor) mayPass(r *v1beta1.Rollout, step int32) bool {
 			continue
 		}
 		switch {
-		case sent.verb == "promote" && (sent.full || d.Step == step), sent.verb == "jump" && d.Step > step:
+		case sent.verb == "promote" && (sent.full || d.Step == step), sent.verb == "jump" && d.ToStep > step:
 			return true
 		}
 	}

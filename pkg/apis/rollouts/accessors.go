@@ -170,7 +170,7 @@ func (r *Release) TrafficRouting() string {
 	return *r.TrafficRoutingRef
 }
 
-// Routed reports whether the step changes traffic.
-func (s *Step) Routed() bool {
+// AsksForTraffic reports whether the step sends requests to the new version.
+func (s *Step) AsksForTraffic() bool {
 	return s.Traffic != nil || len(s.Matches) > 0
 }

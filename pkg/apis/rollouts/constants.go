@@ -45,18 +45,18 @@ type FinalisingStep string
 const (
 	// FinalisingRouteToNew routes all requests to the new version.
 	FinalisingRouteToNew FinalisingStep = "FinalisingStepRouteTrafficToNew"
-	// FinalisingRouteToStable removes the route, so that all requests go to the stable Service, whichever pods it selects.
-	FinalisingRouteToStable FinalisingStep = "FinalisingStepRouteTrafficToStable"
-	// FinalisingRestoreService unpins the stable Service, so that it selects the pods of every revision.
-	FinalisingRestoreService FinalisingStep = "RestoreStableService"
+	// FinalisingRemoveRoute removes the route, so that all requests go to the stable Service, whichever pods it selects.
+	FinalisingRemoveRoute FinalisingStep = "FinalisingStepRouteTrafficToStable"
+	// FinalisingUnpinService unpins the stable Service, so that it selects the pods of every revision.
+	FinalisingUnpinService FinalisingStep = "RestoreStableService"
 	// FinalisingRemoveCanary deletes the canary Service.
 	FinalisingRemoveCanary FinalisingStep = "RemoveCanaryService"
-	// FinalisingResumeWorkload returns the workload to its native controller.
-	FinalisingResumeWorkload FinalisingStep = "ResumeWorkload"
-	// FinalisingReleaseWorkload deletes the BatchRelease.
-	FinalisingReleaseWorkload FinalisingStep = "ReleaseWorkloadControl"
-	// FinalisingReleaseRouting unlinks the TrafficRouting. OpenKruise does not have this step.
-	FinalisingReleaseRouting FinalisingStep = "ReleaseTrafficRouting"
+	// FinalisingRestoreWorkload returns the workload to its native controller.
+	FinalisingRestoreWorkload FinalisingStep = "ResumeWorkload"
+	// FinalisingDeleteBatch deletes the BatchRelease.
+	FinalisingDeleteBatch FinalisingStep = "ReleaseWorkloadControl"
+	// FinalisingUnlinkRouting unlinks the TrafficRouting. OpenKruise does not have this step.
+	FinalisingUnlinkRouting FinalisingStep = "ReleaseTrafficRouting"
 	// FinalisingEnd is the end of a teardown.
 	FinalisingEnd FinalisingStep = "END"
 )

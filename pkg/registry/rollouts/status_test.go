@@ -157,7 +157,7 @@ func TestStatusOfOlderAdministrators(t *testing.T) {
 			ns := namespace(t)
 			r := releasing(t, ns, "web")
 			r.Status.Canary.FullyPromoted, r.Status.Canary.Paused, r.Status.Canary.RollingBack = true, true, true
-			r.Status.Canary.FinalisingStep = v1beta1.FinalisingRouteToStable
+			r.Status.Canary.FinalisingStep = v1beta1.FinalisingRemoveRoute
 			r.Status.Releases = []v1beta1.ReleaseRecord{{Number: 1, FirstDecision: 1}}
 			r.Status.WorkloadUID = "of-the-workload"
 			r.Status.Network = &v1beta1.NetworkHold{Since: metav1.Unix(1, 0), Originals: []string{"digest"}}

@@ -190,11 +190,11 @@ func TestInFlight(t *testing.T) {
 		code       int
 	}{
 		"progressing":             {v1beta1.PhaseProgressing, "", http.StatusUnprocessableEntity},
-		"disabling":               {v1beta1.PhaseDisabling, v1beta1.FinalisingRouteToStable, http.StatusUnprocessableEntity},
+		"disabling":               {v1beta1.PhaseDisabling, v1beta1.FinalisingRemoveRoute, http.StatusUnprocessableEntity},
 		"disabling, just begun":   {v1beta1.PhaseDisabling, "", http.StatusUnprocessableEntity},
 		"terminating":             {v1beta1.PhaseTerminating, "", http.StatusUnprocessableEntity},
-		"enabled, with leftovers": {v1beta1.PhaseInitial, v1beta1.FinalisingRouteToStable, http.StatusUnprocessableEntity},
-		"healthy, with leftovers": {v1beta1.PhaseHealthy, v1beta1.FinalisingRouteToStable, http.StatusUnprocessableEntity},
+		"enabled, with leftovers": {v1beta1.PhaseInitial, v1beta1.FinalisingRemoveRoute, http.StatusUnprocessableEntity},
+		"healthy, with leftovers": {v1beta1.PhaseHealthy, v1beta1.FinalisingRemoveRoute, http.StatusUnprocessableEntity},
 		"disabled":                {v1beta1.PhaseDisabled, v1beta1.FinalisingStep("END"), http.StatusOK},
 		"initial":                 {v1beta1.PhaseInitial, "", http.StatusOK},
 		"healthy":                 {v1beta1.PhaseHealthy, "", http.StatusOK},

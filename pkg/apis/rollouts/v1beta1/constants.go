@@ -40,11 +40,11 @@ type FinalisingStep string
 
 // Steps of teardowns. The strings are those of OpenKruise.
 const (
-	FinalisingRouteToStable   FinalisingStep = "FinalisingStepRouteTrafficToStable"
-	FinalisingRestoreService  FinalisingStep = "RestoreStableService"
+	FinalisingRemoveRoute     FinalisingStep = "FinalisingStepRouteTrafficToStable"
+	FinalisingUnpinService    FinalisingStep = "RestoreStableService"
 	FinalisingRemoveCanary    FinalisingStep = "RemoveCanaryService"
-	FinalisingResumeWorkload  FinalisingStep = "ResumeWorkload"
-	FinalisingReleaseWorkload FinalisingStep = "ReleaseWorkloadControl"
+	FinalisingRestoreWorkload FinalisingStep = "ResumeWorkload"
+	FinalisingDeleteBatch     FinalisingStep = "ReleaseWorkloadControl"
 	FinalisingEnd             FinalisingStep = "END"
 )
 

@@ -66,7 +66,7 @@ func overLimit(s *rollouts.RolloutSpec, o Options) []excess {
 	for i := range release.Steps {
 		step := &release.Steps[i]
 		share, ok := percentOf(step.Replicas)
-		if !ok || !step.Routed() || share <= o.percentLimit() || share == 100 {
+		if !ok || !step.AsksForTraffic() || share <= o.percentLimit() || share == 100 {
 			continue
 		}
 		found = append(found, excess{

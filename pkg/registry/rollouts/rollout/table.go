@@ -55,7 +55,7 @@ func releaseCells(r *rollouts.Rollout) []any {
 		cells[0] = fmt.Sprintf("%d/%d", p.CurrentStepIndex, len(release.Steps))
 	}
 	cells[1] = fmt.Sprintf("%d/%d", p.UpdateReadyReplicas, p.UpdateReplicas)
-	if step := release.Step(p.CurrentStepIndex); step != nil && step.Routed() && isTrafficInPlace(r, p) {
+	if step := release.Step(p.CurrentStepIndex); step != nil && step.AsksForTraffic() && isTrafficInPlace(r, p) {
 		cells[2] = planner.DescribeMatches(step.Matches)
 		if step.Traffic != nil {
 			cells[2] = *step.Traffic
