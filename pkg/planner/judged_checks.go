@@ -75,8 +75,8 @@ type judgedCheck struct {
 	// canFail reports whether the check was not a gate at some time in this attempt. Then an edit does not make
 	// it a gate, which never fails, before the next attempt.
 	canFail bool
-	rule      judge.Check
-	verdict   judge.Verdict
+	rule    judge.Check
+	verdict judge.Verdict
 }
 
 // The defaults of analysis.
@@ -285,6 +285,10 @@ func verdictOf(f facts, c *judgedCheck) judge.Verdict {
 		v = judge.Verdict{Is: judge.State(stored.Result), Why: strings.TrimPrefix(stored.Why, changedPrefix(stored.ChangedAt))}
 	} else {
 		v = judge.Judge(c.rule, c.data(stored), c.since, f.Now)
+	}
+	if v.Is == judge.Skipped && c.used != "" && c.changedAt != nil {
+		// A user who may only edit the Check must not let a step go past it, by a check that has nothing to judge here.
+		v.Is = judge.Inconclusive
 	}
 	open := v.Is == judge.Running || v.Is == judge.Inconclusive
 	switch {

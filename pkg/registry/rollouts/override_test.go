@@ -215,18 +215,20 @@ func TestNoStatusPastChecks(t *testing.T) {
 		})
 	}
 	for name, change := range map[string]func(*v1beta1.RolloutStatus){
-		"healthy":              func(s *v1beta1.RolloutStatus) { s.Phase = v1beta1.PhaseHealthy },
-		"disabled":             func(s *v1beta1.RolloutStatus) { s.Phase = v1beta1.PhaseDisabling },
-		"ending":               func(s *v1beta1.RolloutStatus) { s.Conditions[0].Reason = "Finalising" },
-		"cancelled":            func(s *v1beta1.RolloutStatus) { s.Conditions[0].Reason = "Cancelling" },
-		"about to start":       func(s *v1beta1.RolloutStatus) { s.Conditions[0].Reason = "Initializing" },
-		"no progress":          func(s *v1beta1.RolloutStatus) { s.Canary = nil },
-		"another release":      func(s *v1beta1.RolloutStatus) { s.Canary.CanaryRevision = "v3" },
-		"another template":     func(s *v1beta1.RolloutStatus) { s.Canary.UpdateTemplate = "sha256:3" },
-		"another stable":       func(s *v1beta1.RolloutStatus) { s.Canary.StableRevision = "v2" },
-		"another plan":         func(s *v1beta1.RolloutStatus) { s.Canary.RolloutHash = "other" },
-		"of another workload":  func(s *v1beta1.RolloutStatus) { s.WorkloadUID = "other" },
-		"of a blue-green plan": func(s *v1beta1.RolloutStatus) { s.BlueGreen, s.Canary = &v1beta1.BlueGreenStatus{Progress: s.Canary.Progress}, nil },
+		"healthy":             func(s *v1beta1.RolloutStatus) { s.Phase = v1beta1.PhaseHealthy },
+		"disabled":            func(s *v1beta1.RolloutStatus) { s.Phase = v1beta1.PhaseDisabling },
+		"ending":              func(s *v1beta1.RolloutStatus) { s.Conditions[0].Reason = "Finalising" },
+		"cancelled":           func(s *v1beta1.RolloutStatus) { s.Conditions[0].Reason = "Cancelling" },
+		"about to start":      func(s *v1beta1.RolloutStatus) { s.Conditions[0].Reason = "Initializing" },
+		"no progress":         func(s *v1beta1.RolloutStatus) { s.Canary = nil },
+		"another release":     func(s *v1beta1.RolloutStatus) { s.Canary.CanaryRevision = "v3" },
+		"another template":    func(s *v1beta1.RolloutStatus) { s.Canary.UpdateTemplate = "sha256:3" },
+		"another stable":      func(s *v1beta1.RolloutStatus) { s.Canary.StableRevision = "v2" },
+		"another plan":        func(s *v1beta1.RolloutStatus) { s.Canary.RolloutHash = "other" },
+		"of another workload": func(s *v1beta1.RolloutStatus) { s.WorkloadUID = "other" },
+		"of a blue-green plan": func(s *v1beta1.RolloutStatus) {
+			s.BlueGreen, s.Canary = &v1beta1.BlueGreenStatus{Progress: s.Canary.Progress}, nil
+		},
 	} {
 		t.Run("a release that is "+name, func(t *testing.T) {
 			t.Parallel()
@@ -268,6 +270,7 @@ func TestNoEditPastChecks(t *testing.T) {
 		"it only reports":           {v1beta1.CheckFailed, op("add", analysis+"/checks/0/onFail", `"Report"`), 422},
 		"all only report":           {v1beta1.CheckFailed, op("replace", analysis+"/onFail", `"Report"`), 422},
 		"undecided, it passes":      {v1beta1.CheckRunning, op("add", analysis+"/onInconclusive", `"Pass"`), 422},
+		"a gate":                    {v1beta1.CheckFailed, op("replace", analysis+"/checks/0", `{"name":"successRate","gate":true,"http":{"service":"web"}}`), 422},
 		"other steps":               {v1beta1.CheckFailed, op("add", analysis+"/checks/0/steps", `[2,3]`), 422},
 		"no pods are watched":       {v1beta1.CheckPassed, op("add", analysis+"/checks/-", `{"podsHealthy":"Off"}`), 422},
 		"not in step 3":             {v1beta1.CheckPassed, op("add", analysis+"/checks/0/steps", `[1,2]`), 422},
@@ -306,6 +309,18 @@ func TestNoEditPastChecks(t *testing.T) {
 			call(t, edit).must(t, http.StatusOK)
 		})
 	}
+	t.Run("undecided, it no longer aborts", func(t *testing.T) {
+		t.Parallel()
+		ns := namespace(t)
+		standing{
+			status: checked(v1beta1.StepPaused, v1beta1.CheckRunning),
+			spec:   strings.Replace(withChecks, `"onFail":"Wait"`, `"onFail":"Wait","onInconclusive":"Abort"`, 1),
+		}.at(t, ns)
+		a := patch(t, admin, one(v1beta1Path, ns, "web"), `{"spec":{"strategy":{"canary":{"analysis":{"onInconclusive":"Wait"}}}}}`).must(t, http.StatusUnprocessableEntity)
+		if m := a.status().Message; !strings.Contains(m, "lets them decide less") {
+			t.Errorf("the user is told %q", m)
+		}
+	})
 	t.Run("after the release", func(t *testing.T) {
 		t.Parallel()
 		ns := namespace(t)
