@@ -149,12 +149,17 @@ func (d *verbCommand) askMissingFields(a *v1beta1.Action) error {
 // confirmFindings shows the errors of the plan and asks the user to confirm. Without a plan, it does not ask.
 func (d *verbCommand) confirmFindings(ctx context.Context, t *target, a *v1beta1.Action) bool {
 	plan, err := t.requestPlan(ctx, v1beta1.PlanSpec{After: &v1beta1.AfterVerb{Verb: d.verb, Step: d.step, Full: d.full, Override: d.override}})
-	if err != nil || !draw.HasErrors(&plan.value) {
-		return true
+	if err != nil || !draw.HasErrors(&plan.value) || isRefused(&plan.value) {
+		return true // the answer to a verb that the server refuses has the reason
 	}
 	s := d.screen()
 	fmt.Fprint(d.ErrOut, s.Finish(s.Findings(&plan.value)))
 	return !d.canAsk() || d.confirm(a.Title+" anyway?")
+}
+
+// isRefused reports whether the plan says that the server would refuse the verb.
+func isRefused(p *v1beta1.RolloutPlan) bool {
+	return slices.ContainsFunc(p.Status.Findings, func(f v1beta1.Finding) bool { return f.Code == "verb" && f.Severity == "Error" })
 }
 
 // newBody returns the body that the server has prepared, with the fields of the user.

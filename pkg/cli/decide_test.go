@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -211,6 +212,30 @@ func TestServerSays(t *testing.T) {
 	t.Parallel()
 	r := newRecording(t)
 	if out, code := r.run(t, "do", "web", "abort", "--step=9"); code != 1 || !strings.Contains(out, "error: web: the plan has the steps 1 to 3") {
+		t.Errorf("exit %d:\n%s", code, out)
+	}
+}
+
+// A verb that the server refuses shows the refusal once, although the plan of the verb has it, too.
+func TestRefusedOnce(t *testing.T) {
+	t.Parallel()
+	const refusal = "the jump goes past checks that have not passed"
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch path.Base(q.URL.Path) {
+		case "why":
+			_, _ = io.WriteString(w, `{"metadata":{"name":"web","namespace":"shop"},"state":"Waiting",`+
+				`"actions":[{"verb":"jump","title":"Jump to a step","possible":true,"allowed":true,"needs":["step"],"path":"namespaces/shop/rollouts/web/jump"}]}`)
+		case "plan":
+			_, _ = io.WriteString(w, `{"apiVersion":"rollouts.kruise.io/v1beta1","kind":"RolloutPlan","status":{"findings":[{"severity":"Error","code":"verb","message":"`+refusal+`"}]}}`)
+		default:
+			w.WriteHeader(http.StatusConflict)
+			_, _ = io.WriteString(w, `{"apiVersion":"v1","kind":"Status","status":"Failure","reason":"Conflict","message":"`+refusal+`","code":409}`)
+		}
+	}))
+	t.Cleanup(server.Close)
+	r := &recording{Server: server}
+	if out, code := r.run(t, "jump", "web", "3"); code != 1 || strings.Count(out, refusal) != 1 {
 		t.Errorf("exit %d:\n%s", code, out)
 	}
 }

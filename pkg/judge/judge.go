@@ -31,6 +31,7 @@ const (
 	StableOnly    Traffic = "StableOnly"
 	NewOnly       Traffic = "NewOnly"
 	BeforeTraffic Traffic = "BeforeTraffic" // the step does not send its requests yet
+	StableUnready Traffic = "StableUnready" // both shall get requests, but no stable pod is ready now
 )
 
 // Check is one check, as it applies to the current step.

@@ -42,7 +42,10 @@ func newTrial(c Check, d Data) (*trial, string) {
 	}
 	t.length = t.Every * time.Duration(max(1, math.Ceil(float64(d.Scrape)/float64(t.Every)/scrapeTolerance)))
 	if c.After > 0 {
-		t.warmUp = c.After + d.Scrape
+		t.warmUp = c.After
+		if c.Rule != Number {
+			t.warmUp += d.Scrape
+		}
 	}
 	var why string
 	t.classes, why = classes(c, d.Bounds)
@@ -249,7 +252,7 @@ func (t *trial) fitLedger(l Ledger, side int) Ledger {
 func (t *trial) addBlock(s *Carry, b block) {
 	inStep := !b.start.Before(s.Since)
 	warm := inStep && b.start.Before(s.Since.Add(t.warmUp))
-	alone := t.objective && inStep && t.Traffic == NewOnly // the objective alone decides
+	alone := t.objective && inStep && (t.Traffic == NewOnly || t.Traffic == StableUnready) // the objective alone decides
 	t.reweighLastBlock(s, &s.Harm, harm, b)
 	t.reweighLastBlock(s, &s.Safe, safe, b)
 	t.decide(s, t.withRunsEnded(s, s.Harm, harm, b, alone), t.withRunsEnded(s, s.Safe, safe, b, alone), b)

@@ -93,7 +93,7 @@ func (t *trial) reasonText(v Verdict, s Carry, nothing string, now time.Time) st
 		return "requests until " + timeText(s.Since.Add(t.After)) + " are not judged: the new pods warm up"
 	case e.New.Total == 0:
 		return "no requests to the new version yet"
-	case e.Old.Total == 0 && t.Traffic != NewOnly:
+	case e.Old.Total == 0 && t.Traffic != NewOnly && (t.Traffic != StableUnready || !t.objective):
 		return fmt.Sprintf("%.0f requests to the new version, none to stable to compare with", e.New.Total)
 	}
 	return t.undecidedText(e, s)

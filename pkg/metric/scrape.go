@@ -63,8 +63,19 @@ func NamespaceNewestQuery(rel Release) (string, error) {
 	if err := rel.checkNames(); err != nil {
 		return "", err
 	}
-	return newestQuery(fmt.Sprintf("%s{namespace=%q}", up, rel.Namespace)), nil
+	return newestQuery(targetSelector(rel)), nil
 }
+
+// NamespaceScrapeIntervalQuery is Row.ScrapeIntervalQuery for all targets of a namespace.
+func NamespaceScrapeIntervalQuery(rel Release, step time.Duration) (string, error) {
+	if err := rel.checkNames(); err != nil {
+		return "", err
+	}
+	return scrapeIntervalQuery(step, targetSelector(rel)), nil
+}
+
+// targetSelector selects the targets of a namespace.
+func targetSelector(rel Release) string { return fmt.Sprintf("%s{namespace=%q}", up, rel.Namespace) }
 
 // versionGap is the usual time between the samples of a series.
 const versionGap = "gap"

@@ -51,6 +51,10 @@ func TestScrapeQueries(t *testing.T) {
 		t.Fatal(err)
 	}
 	fmt.Fprintf(&scrapes, "# namespace\n%s\n", text)
+	if text, err = NamespaceScrapeIntervalQuery(web(t), 5*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(&scrapes, "# namespace, interval\n%s\n", text)
 	if text, err = UserPodCountsQuery(bad, total, args, web(t), 30*time.Second, time.Hour); err != nil {
 		t.Fatal(err)
 	}
@@ -158,6 +162,9 @@ func TestScrapesRefused(t *testing.T) {
 		t.Error("a query that is no selector was asked")
 	}
 	if _, err := NamespaceNewestQuery(unnamed); err == nil {
+		t.Error("no namespace was asked about")
+	}
+	if _, err := NamespaceScrapeIntervalQuery(unnamed, time.Second); err == nil {
 		t.Error("no namespace was asked about")
 	}
 }

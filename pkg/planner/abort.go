@@ -56,7 +56,9 @@ func abort(d *draft) {
 		stallWithoutStable(d)
 		return
 	}
-	d.unstall(rollouts.StalledStableGone, rollouts.StalledStableEdited)
+	// A template that was refused before the abort waits for its end. recordAbortedRevision has recorded that the
+	// abort does not end this template, so the condition is not needed any more, and the deadline runs.
+	d.unstall(rollouts.StalledStableGone, rollouts.StalledStableEdited, rollouts.StalledRefused)
 	if done := moveBackToStable(d); !done {
 		return
 	}

@@ -4,6 +4,7 @@
 package planner_test
 
 import (
+	"slices"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -26,8 +27,8 @@ func (c *invariants) checkLastReadyPods(actor string, old, next object.Object) {
 	var taken int32
 	switch was := old.(type) {
 	case *appsv1.ReplicaSet:
-		if _, unavailable := nativeOf(d).limits(c.owner, *d.Spec.Replicas); unavailable >= *d.Spec.Replicas || c.excusesSizeZero {
-			return // the owner's maxUnavailable allows this, or there is only one pod, so that any share includes it
+		if c.mayLoseAllPods(d) || c.excusesSizeZero {
+			return
 		}
 		is, _ := next.(*appsv1.ReplicaSet)
 		taken = servingPods(was) - servingPods(is)
@@ -54,6 +55,33 @@ func (c *invariants) checkLastReadyPods(actor string, old, next object.Object) {
 	}
 	if taken > 0 && c.countReadyPodsBefore()-taken <= 0 && c.w.seen[kindSet] >= c.damagedAt {
 		c.violate("alone", "%s takes the last %d ready pods, of %s", actor, taken, old.GetName())
+	}
+}
+
+// mayLoseAllPods reports whether the owner's maxUnavailable allows that no pod is ready, or whether there is only one
+// pod, so that any share includes it. This may have been so at the size that the controller has observed, and the
+// owner may have scaled up since.
+func (c *invariants) mayLoseAllPods(d *appsv1.Deployment) bool {
+	sizes := []int32{*d.Spec.Replicas}
+	if seen := find[*appsv1.Deployment](c.w.store.at(c.w.seen[kindDeployment]), kindDeployment, d.Name); seen != nil {
+		sizes = append(sizes, *seen.Spec.Replicas)
+	}
+	return slices.ContainsFunc(sizes, func(size int32) bool {
+		_, unavailable := nativeOf(d).limits(c.owner, size)
+		return unavailable >= size
+	})
+}
+
+// noteUnheldUpdate notes that the native controller has removed the last ready pods before Weir has held the workload.
+// Weir may still have these pods in its cache, and pin the Service to them.
+func (c *invariants) noteUnheldUpdate(actor string, old, next object.Object) {
+	was, ok := old.(*appsv1.ReplicaSet)
+	if !ok || actor != "kube" || c.deployment() == nil || slices.ContainsFunc(listOf[*rollouts.Rollout](c.w.store.objects), isReleasing) {
+		return
+	}
+	is, _ := next.(*appsv1.ReplicaSet)
+	if taken := servingPods(was) - servingPods(is); taken > 0 && c.countReadyPodsBefore()-taken <= 0 {
+		c.noteFailedPods()
 	}
 }
 

@@ -269,6 +269,7 @@ func (c *invariants) checkWrite(actor string, old, next object.Object) {
 		was, _ := old.(*appsv1.ReplicaSet)
 		is, _ := next.(*appsv1.ReplicaSet)
 		c.checkAvailability(actor, was, is)
+		c.noteUnheldUpdate(actor, old, next)
 		c.checkLastReadyPods(actor, old, next)
 		c.checkAbortKeepsStable(actor, was, is)
 	}

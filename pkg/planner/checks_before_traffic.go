@@ -93,7 +93,12 @@ func storeTrafficChecks(d *draft, _ *rollouts.Step) {
 	for _, c := range checksBeforeTraffic(d.facts) {
 		storeCheck(d, &c, false)
 	}
-	d.setOutcome(rollouts.VerbPromote, rollouts.OutcomeApplied)
+	for i := range d.status.Decisions {
+		// An approval of all remaining steps is applied when the release leaves this step.
+		if decision := &d.status.Decisions[i]; decision.Verb == rollouts.VerbPromote && !decision.Full && decision.Outcome == "" {
+			decision.Outcome = rollouts.OutcomeApplied
+		}
+	}
 }
 
 // StoredChecksHoldingTraffic returns the stored results of the checks for which the traffic of the current step

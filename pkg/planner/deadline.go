@@ -102,7 +102,7 @@ func SplitHelp(message string) (observation, help string) {
 
 // deadlineRuns reports whether the release waits for pods or for the network, and not for a person.
 func deadlineRuns(f facts) bool {
-	if f.isStalledFor(rollouts.StalledAborted, rollouts.StalledStableGone, rollouts.StalledStableEdited, rollouts.StalledUnsupported, rollouts.StalledRefused, rollouts.StalledOccupied) {
+	if f.isStalledFor(rollouts.StalledAborted, rollouts.StalledStableGone, rollouts.StalledStableEdited, rollouts.StalledUnsupported, rollouts.StalledOccupied) {
 		return false // the condition Stalled already says why the release makes no progress
 	}
 	p := f.progress()
@@ -118,7 +118,12 @@ func deadlineRuns(f facts) bool {
 		return false
 	case rollouts.ActivityAborted:
 		return p.RollingBack
+	case rollouts.ActivityInitializing:
+		return !f.isStalledFor(rollouts.StalledRefused)
 	case rollouts.ActivityInRolling:
+		if f.isStalledFor(rollouts.StalledRefused) {
+			return false // the release waits until a user sets another template, or ends the release
+		}
 		return !stageOf(p.State).waitsForPeople && len(checksHoldingTraffic(f)) == 0 || isSuperseding(f)
 	default:
 		return true

@@ -17,7 +17,7 @@ func TestDigestsAreNotTruncated(t *testing.T) {
 	t.Parallel()
 	whole := regexp.MustCompile(`(^| )[0-9a-f]{64} ?$`)
 	c := judgeCheckInStep(facts{}, MeasuredCheck{Planned: rollouts.Check{Use: &rollouts.CheckRef{}}}, 1, time.Time{})
-	if both := regexp.MustCompile(`^sha256:[0-9a-f]{64}\+[0-9a-f]{64} $`); !both.MatchString(c.mark()) {
+	if both := regexp.MustCompile(`^sha256:[0-9a-f]{64}\+[0-9a-f]{64}\+can-fail $`); !both.MatchString(c.mark()) {
 		t.Errorf("the evidence of a check begins with %q", c.mark())
 	}
 	if target := trafficTargetID(RouteTraffic{}); !whole.MatchString(target) {

@@ -72,8 +72,11 @@ type judgedCheck struct {
 	planned, used string
 	// changedAt is when the check was last edited in this attempt; nil if it was not.
 	changedAt *metav1.Time
-	rule      judge.Check
-	verdict   judge.Verdict
+	// canFail reports whether the check was not a gate at some time in this attempt. Then an edit does not make
+	// it a gate, which never fails, before the next attempt.
+	canFail bool
+	rule    judge.Check
+	verdict judge.Verdict
 }
 
 // The defaults of analysis.
@@ -143,10 +146,16 @@ func judgeCheckInStep(f facts, m MeasuredCheck, step int32, since time.Time) jud
 	if m.Planned.Use != nil && m.Check.Use == nil {
 		c.used = digest(m.Check)
 	}
+	c.canFail = m.Check.Use == nil && !isGateCheck(&m.Check)
 	if stored := storedCheck(f.status.Analysis, c.name); stored != nil {
 		if c.changedAt = stored.ChangedAt; c.wasChangedSince(stored) {
 			c.changedAt = new(RoundUp(f.Now))
 		}
+		mark, _, _ := strings.Cut(stored.Carry, " ")
+		c.canFail = c.canFail || strings.HasSuffix(mark, markCanFail)
+	}
+	if c.canFail {
+		m.Check.Gate = nil
 	}
 	c.rule = judgeCheckOf(f, m, step)
 	c.verdict = verdictOf(f, &c)
@@ -188,18 +197,27 @@ func (c *judgedCheck) continuesEvidence(stored *rollouts.CheckStatus) bool {
 // count, and it does not show whether the check was edited.
 const markPrefix = "sha256:"
 
+// markCanFail ends the mark of a check that was not a gate at some time in the attempt.
+const markCanFail = "+can-fail"
+
 // mark returns the prefix of the check's stored evidence. It has the digest of the check together with
 // the settings of its plan. If the check uses a Check or ClusterCheck, it also has the digest of the
 // content of that object. An edit of the check changes the mark, so evidence from before the edit does
 // not count. The digests are complete SHA-256 digests: with 32 bits, a user could find in seconds
 // another check with the same mark, which would inherit the evidence.
-func (c *judgedCheck) mark() string { return markPrefix + c.planned + "+" + c.used + " " }
+func (c *judgedCheck) mark() string {
+	mark := markPrefix + c.planned + "+" + c.used
+	if c.canFail {
+		mark += markCanFail
+	}
+	return mark + " "
+}
 
 // hasMarkOf reports whether a stored result belongs to the current version of the check. Until Weir has
 // read the used Check or ClusterCheck after a restart, its digest is unknown and counts as equal.
 func (c *judgedCheck) hasMarkOf(stored *rollouts.CheckStatus) bool {
 	mark, _, _ := strings.Cut(stored.Carry, " ")
-	planned, used, _ := strings.Cut(mark, "+")
+	planned, used, _ := strings.Cut(strings.TrimSuffix(mark, markCanFail), "+")
 	return planned == markPrefix+c.planned && (used == c.used || used == "" || c.used == "")
 }
 
@@ -268,8 +286,15 @@ func verdictOf(f facts, c *judgedCheck) judge.Verdict {
 	} else {
 		v = judge.Judge(c.rule, c.data(stored), c.since, f.Now)
 	}
+	if v.Is == judge.Skipped && c.used != "" && c.changedAt != nil {
+		// A user who may only edit the Check must not let a step go past it, by a check that has nothing to judge here.
+		v.Is = judge.Inconclusive
+	}
 	open := v.Is == judge.Running || v.Is == judge.Inconclusive
-	if open && c.Delay != "" && c.Data.Fault.Why == "" {
+	switch {
+	case v.Is == judge.Running && f.w != nil && f.w.Replicas == 0:
+		v.Why = "nothing is measured, because the workload has no pods"
+	case open && c.Delay != "" && c.Data.Fault.Why == "":
 		v.Why = c.Delay + ": " + v.Why
 	}
 	v.Why = truncateWhy(changedPrefix(c.changedAt) + v.Why)
@@ -339,14 +364,14 @@ func judgeCheckOf(f facts, m MeasuredCheck, step int32) judge.Check {
 		Within: secondsOr(a.WithinSeconds, defaultWithin), Lag: m.Lag, Source: m.Source, Query: m.Query,
 		FailAfter: 3,
 	}
-	// If the clock of the source is ahead, the first windows of a step count requests that were
-	// answered before the step.
+	// If the clock of the source is ahead, the first windows of a step have requests and numbers from
+	// before the step.
 	c.After = secondsOr(cmp.Or(m.Check.AfterSeconds, a.AfterSeconds), 0) + m.ClockAhead
 	if isGateCheck(&m.Check) {
-		c.Gate, c.FailAfter, c.AtLeast, c.After = true, 1, 0, 0
+		c.Gate, c.FailAfter, c.AtLeast, c.After = true, 1, 0, m.ClockAhead
 	}
 	if m.Check.At == rollouts.AtBeforeTraffic {
-		c.Traffic, c.AtLeast, c.After = judge.BeforeTraffic, 0, 0
+		c.Traffic, c.AtLeast, c.After = judge.BeforeTraffic, 0, m.ClockAhead
 	}
 	if m.Check.FailAfter != nil {
 		c.FailAfter = int(*m.Check.FailAfter)
@@ -391,8 +416,9 @@ func parseLimit(text *string) *float64 {
 	return new(parseDecimal(text, 0))
 }
 
-// versionsWithTraffic returns which versions get requests in a step. New pods that are not ready count,
-// because a check must not be skipped only because they are unready.
+// versionsWithTraffic returns which versions get requests in a step. A check is skipped only if the plan gives it
+// nothing to judge. Pods that are not ready count, and a workload of size 0 does not skip a check. Otherwise a user
+// who may only scale the workload, or delete pods, could let a release go past its checks.
 func versionsWithTraffic(f facts, index int32) judge.Traffic {
 	step, share := f.plan.Step(index), ""
 	if f.w == nil || step == nil {
@@ -402,9 +428,11 @@ func versionsWithTraffic(f facts, index int32) judge.Traffic {
 		share = *step.Traffic
 	}
 	switch {
-	case onlyUpdateReady(f), share == "100%":
+	case onlyUpdateReady(f) && f.w.StableReplicas == 0, share == "100%":
 		return judge.NewOnly
-	case plannedPods(f, index) == 0, share == "0%":
+	case onlyUpdateReady(f):
+		return judge.StableUnready
+	case f.w.Replicas > 0 && plannedPods(f, index) == 0, share == "0%":
 		return judge.StableOnly
 	default:
 		return judge.Both

@@ -93,8 +93,10 @@ func (a cachedCluster) Measurements(_ context.Context, r *rollouts.Rollout) ([]p
 			out = append(out, a.measureLastDay(c))
 			continue
 		}
-		if c.HTTP != nil || c.Job != nil {
-			out = append(out, a.measureAnswers(r, c, every))
+		if used := a.measures.resolveShared(c); used.HTTP != nil || used.Job != nil {
+			m := a.measureAnswers(r, used, every)
+			m.Planned = c
+			out = append(out, m)
 			continue
 		}
 		m := planner.MeasuredCheck{Planned: c, Check: a.measures.resolveShared(c), Source: "source default", Query: "requests", Answered: true, Data: judge.Data{Fault: a.measures.fault()}}
@@ -128,9 +130,16 @@ func (m *measuredWorld) resolveShared(c rollouts.Check) rollouts.Check {
 	return used
 }
 
-// share creates or edits a Check that Rollouts use: jvm successRate=95%.
+// share creates or edits a Check that Rollouts use: jvm successRate=95%, or health http=web gate.
 func (s *story) share(c command) {
-	s.w.measures.setShared(c.words[1], rollouts.Check{SuccessRate: new(c.get("successRate", ""))})
+	check := rollouts.Check{SuccessRate: new(c.get("successRate", ""))}
+	if of := c.get("http", ""); of != "" {
+		check = rollouts.Check{HTTP: &rollouts.HTTPCheck{Service: of}}
+	}
+	if c.has("gate") {
+		check.Gate = new(true)
+	}
+	s.w.measures.setShared(c.words[1], check)
 }
 
 func (m *measuredWorld) setShared(name string, c rollouts.Check) {

@@ -226,9 +226,9 @@ func DroppedByEdit(r *rollouts.Rollout, edited *rollouts.RolloutSpec) (change st
 }
 
 // decidesAsBefore reports whether an edited analysis has a check of that name that decides about the
-// step as before. A check that passes while it is inconclusive decides less, and so does a gate, which
-// never fails. A check with another query or objective is measured again, and its status says when it was
-// changed.
+// step as before. A check that passes while it is inconclusive decides less, and so does a check that no
+// longer aborts the release then, and a gate, which never fails. A check with another query or objective is
+// measured again, and its status says when it was changed.
 func decidesAsBefore(was, is *rollouts.Analysis, open OpenCheck) bool {
 	if is == nil {
 		return false
@@ -243,8 +243,17 @@ func decidesAsBefore(was, is *rollouts.Analysis, open OpenCheck) bool {
 		return nil
 	}
 	before, after := find(was), find(is)
-	return after != nil && (isGateCheck(before) || !isGateCheck(after)) &&
-		(onInconclusiveOf(was, before) == rollouts.OnInconclusivePass || onInconclusiveOf(is, after) != rollouts.OnInconclusivePass)
+	if after == nil || isGateCheck(after) && !isGateCheck(before) {
+		return false
+	}
+	switch wasUndecided, isUndecided := onInconclusiveOf(was, before), onInconclusiveOf(is, after); wasUndecided {
+	case rollouts.OnInconclusiveAbort:
+		return isUndecided == rollouts.OnInconclusiveAbort
+	case rollouts.OnInconclusivePass:
+		return true
+	default:
+		return isUndecided != rollouts.OnInconclusivePass
+	}
 }
 
 // DescribeOpenChecks names open checks with their results, by step. Consecutive steps with equal texts

@@ -112,7 +112,7 @@ var verbs = map[string]func(*story, command){
 	// Commands that set the data of metric sources.
 	"requests":  (*story).requests,                                                      // new=100/3 old=900/1: all and failed requests in each window from now on
 	"source":    (*story).source,                                                        // down|up|forgets|behind=40s
-	"share":     (*story).share,                                                         // jvm successRate=95%: a Check that plans refer to by use=jvm
+	"share":     (*story).share,                                                         // jvm successRate=95%|http=web [gate]: a Check that plans refer to by use=jvm
 	"answer":    (*story).answer,                                                        // tickets good|bad|down|invalid for a Service; smoke good|bad|noimage for a job
 	"yesterday": (*story).yesterday,                                                     // 1000 [bad=200] [noseries]: requests in each window of the last 24 hours, and failures in one hour
 	"restart":   func(s *story, _ command) { s.w.measures.controllerStarted = s.w.now }, // the controller restarts and loses all answers

@@ -117,6 +117,7 @@ func runStep(d *draft) {
 	// The template that was refused, or the edited template of the stable revision, is not set any more.
 	d.unstall(rollouts.StalledRefused, rollouts.StalledStableEdited)
 	resumeStep(d)
+	recordHashAfterZero(d)
 	withdrawApproval(d)
 	applyRolloutID(d)
 	reconcileTraffic(d, true)
@@ -145,6 +146,15 @@ func resumeStep(d *draft) {
 		p.State = rollouts.BeforeStepUpgrade
 	}
 	d.startWait()
+}
+
+// recordHashAfterZero records the label value of the pods of the update revision. At size 0 the revision had no
+// ReplicaSet, and so no such value, when the step updated its pods.
+func recordHashAfterZero(d *draft) {
+	p := d.progress()
+	if p.PodTemplateHash == "" && p.State != rollouts.BeforeStepUpgrade && p.State != rollouts.StepUpgrade && d.hasReleasedTemplate() {
+		p.PodTemplateHash = d.w.PodTemplateHash
+	}
 }
 
 // withdrawApproval makes an approved step wait again if a check has failed since the approval. An

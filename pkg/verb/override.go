@@ -5,6 +5,7 @@ package verb
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 	"github.com/weir-rollouts/weir/pkg/planner"
@@ -86,11 +87,19 @@ func ValidateEdit(r *rollouts.Rollout, edited *rollouts.RolloutSpec) error {
 		"or first %s; checks only report after that", change, planner.DescribeOpenChecks(open), howToOverride(r, full))
 }
 
-// ValidateStatus refuses a status that continues past open checks. It is for users who may write the progress
-// of releases. Only the controller may leave a step without a decision on record.
+// ValidateStatus refuses a status that continues past open checks, or that ends or restarts the release while
+// checks are open. It is for users who may write the progress of releases. Only the controller may leave a step
+// without a decision on record.
 func ValidateStatus(r *rollouts.Rollout, next *rollouts.RolloutStatus) error {
 	was, is := r.Status.Active(), next.Active()
-	if was == nil || is == nil || !was.SameRelease(is) || !planner.IsUnderWay(r) {
+	if was == nil || !planner.IsUnderWay(r) {
+		return nil
+	}
+	if open := planner.NeedOverride(planner.OpenToTheEnd(r)); len(open) > 0 && !continuesRelease(&r.Status, next) {
+		full := Command{Verb: rollouts.VerbPromote, Full: true, Via: rollouts.ViaStatus}
+		return refuse("the status ends or replaces the release, and checks of the release have not passed: %s; abort, or %s", planner.DescribeOpenChecks(open), howToOverride(r, full))
+	}
+	if is == nil || !was.SameRelease(is) {
 		return nil
 	}
 	c := Command{Verb: rollouts.VerbJump, Via: rollouts.ViaStatus, Step: is.CurrentStepIndex}
@@ -101,4 +110,19 @@ func ValidateStatus(r *rollouts.Rollout, next *rollouts.RolloutStatus) error {
 		return refuse("the status goes past checks that have not passed: %s; abort, or %s", planner.DescribeOpenChecks(open), howToOverride(r, c))
 	}
 	return nil
+}
+
+// continuesRelease reports whether a written status is about the same release, between the same templates and with
+// the same plan, and the release is in its steps or goes back. In any other status, the controller would complete
+// the release, or forget the results of its checks.
+func continuesRelease(was, next *rollouts.RolloutStatus) bool {
+	before, after := was.Active(), next.Active()
+	if after == nil || (was.Canary == nil) != (next.Canary == nil) || was.WorkloadUID != next.WorkloadUID {
+		return false
+	}
+	inStepsOrBack := []rollouts.Activity{rollouts.ActivityInRolling, rollouts.ActivityPaused, rollouts.ActivityAborting, rollouts.ActivityAborted}
+	return next.Phase == rollouts.PhaseProgressing && slices.Contains(inStepsOrBack, next.Activity()) &&
+		before.UpdateRevision == after.UpdateRevision && before.UpdateTemplate == after.UpdateTemplate &&
+		before.StableRevision == after.StableRevision && before.StableTemplate == after.StableTemplate &&
+		before.RolloutHash == after.RolloutHash
 }

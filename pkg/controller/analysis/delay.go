@@ -164,13 +164,17 @@ const (
 func (s *series) queryScrapeInterval(ctx context.Context, from *Source, subject Subject, check rollouts.Check, now time.Time) judge.Fault {
 	first, known := s.scrapeIntervalReadAt.IsZero(), s.measured.Data.Scrape > 0
 	numbers := check.Query != nil && check.Query.PromQL != ""
-	if s.question.Try || numbers || check.Query == nil && s.row == nil || known && now.Sub(s.scrapeIntervalReadAt) < scrapeReadInterval {
+	wasRead := !first && now.Sub(s.scrapeIntervalReadAt) < scrapeReadInterval
+	if s.question.Try || check.Query == nil && s.row == nil || wasRead && (known || numbers) {
 		return judge.Fault{}
 	}
 	step := min(scrapeReadStep, max(s.question.Every/5, time.Second)).Truncate(time.Second)
 	var text string
 	var err error
 	switch q := check.Query; {
+	case numbers:
+		// The number has no timestamps, so the targets of the namespace have to show the clock of the source.
+		text, err = metric.NamespaceScrapeIntervalQuery(subject.Release, step)
 	case q != nil:
 		text, err = metric.UserScrapeIntervalQuery(q.Total, nil, subject.Release, s.question.Every, step)
 	default:

@@ -375,6 +375,39 @@ func TestNumbersBehind(t *testing.T) {
 	}
 }
 
+// TestNumbersAhead has a source whose clock is ahead: the first numbers of a step are about the time before it. The
+// targets of the namespace show by how much, and they are queried for it rarely.
+func TestNumbersAhead(t *testing.T) {
+	check := rollouts.Check{Query: &rollouts.QueryCheck{PromQL: "max(heap)", Max: new("1")}}
+	p := &prometheus{}
+	p.series = func(r analysis.RangeQuery) []metric.Series {
+		s := metric.Series{}
+		for range r.Windows {
+			s.Values = append(s.Values, metric.Value{Number: 2, Known: true})
+		}
+		return []metric.Series{s}
+	}
+	run(t, remote{p, constantDelay(-2 * time.Minute), 2 * time.Minute}, func(m *analysis.Runner, _ chan event.GenericEvent) {
+		began := time.Now().Truncate(5 * time.Second)
+		m.SetRequests(web, subject, []planner.MeasurementRequest{{Check: check, Began: began, From: began, Every: 5 * time.Second}})
+		<-time.After(4 * time.Minute)
+		synctest.Wait()
+		of := onlyMeasurement(t, m, check)
+		if of.ClockAhead != 2*time.Minute || of.Delay != "the clock of source default is 2 min ahead" {
+			t.Errorf("got %q, %s ahead", of.Delay, of.ClockAhead)
+		}
+		clocks := 0
+		for _, r := range p.asked {
+			if strings.Contains(r.PromQL, `"gap"`) {
+				clocks++
+			}
+		}
+		if clocks != 1 {
+			t.Errorf("the clock is read %d times in 4 minutes", clocks)
+		}
+	})
+}
+
 // TestAbandonedWindows has pods that are gone, so that nothing is scraped any more. After an hour
 // the incomplete windows are kept.
 func TestAbandonedWindows(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
@@ -164,8 +165,8 @@ func TestRetryAfterChecks(t *testing.T) {
 	}
 }
 
-// A user who may write the progress of releases cannot pass a check by that: a client without the newer
-// fields removes no result, and no status continues at a later step.
+// A user who may write the progress of releases cannot pass a check by that: no status changes the result of a
+// check, continues at a later step, or ends the release.
 func TestNoStatusPastChecks(t *testing.T) {
 	t.Parallel()
 	write := func(t *testing.T, ns string, change func(*v1beta1.Rollout)) answer {
@@ -192,16 +193,56 @@ func TestNoStatusPastChecks(t *testing.T) {
 			write(t, ns, func(r *v1beta1.Rollout) { tc.change(&r.Status.Canary.Progress) }).must(t, tc.code)
 		})
 	}
-	t.Run("without the results", func(t *testing.T) {
-		t.Parallel()
-		ns := namespace(t)
-		measuredRollout(t, ns, v1beta1.CheckFailed)
-		write(t, ns, func(r *v1beta1.Rollout) { r.Status.Analysis = nil }).must(t, http.StatusOK)
-		if a := get(t, ns, "web").Status.Analysis; a == nil || len(a.Checks) != 1 {
-			t.Errorf("the analysis is %+v", a)
-		}
-		verb(t, rita, v1beta1Path, ns, "promote", `{}`).must(t, http.StatusConflict)
-	})
+	for name, change := range map[string]func(*v1beta1.Rollout){
+		"without the results": func(r *v1beta1.Rollout) { r.Status.Analysis = nil },
+		"with other results":  func(r *v1beta1.Rollout) { r.Status.Analysis.Checks[0].Result = v1beta1.CheckPassed },
+		"overridden":          func(r *v1beta1.Rollout) { r.Status.Analysis.Overridden = true },
+		"of another step":     func(r *v1beta1.Rollout) { r.Status.Analysis.Step = 2 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ns := namespace(t)
+			measuredRollout(t, ns, v1beta1.CheckFailed)
+			before := get(t, ns, "web").Status.Analysis
+			write(t, ns, func(r *v1beta1.Rollout) {
+				change(r)
+				r.Status.Canary.LastUpdateTime = &metav1.Time{}
+			}).must(t, http.StatusOK)
+			if diff := cmp.Diff(before, get(t, ns, "web").Status.Analysis); diff != "" {
+				t.Errorf("the results of the checks (-before +after):\n%s", diff)
+			}
+			verb(t, rita, v1beta1Path, ns, "promote", `{}`).must(t, http.StatusConflict)
+		})
+	}
+	for name, change := range map[string]func(*v1beta1.RolloutStatus){
+		"healthy":             func(s *v1beta1.RolloutStatus) { s.Phase = v1beta1.PhaseHealthy },
+		"disabled":            func(s *v1beta1.RolloutStatus) { s.Phase = v1beta1.PhaseDisabling },
+		"ending":              func(s *v1beta1.RolloutStatus) { s.Conditions[0].Reason = "Finalising" },
+		"cancelled":           func(s *v1beta1.RolloutStatus) { s.Conditions[0].Reason = "Cancelling" },
+		"about to start":      func(s *v1beta1.RolloutStatus) { s.Conditions[0].Reason = "Initializing" },
+		"no progress":         func(s *v1beta1.RolloutStatus) { s.Canary = nil },
+		"another release":     func(s *v1beta1.RolloutStatus) { s.Canary.CanaryRevision = "v3" },
+		"another template":    func(s *v1beta1.RolloutStatus) { s.Canary.UpdateTemplate = "sha256:3" },
+		"another stable":      func(s *v1beta1.RolloutStatus) { s.Canary.StableRevision = "v2" },
+		"another plan":        func(s *v1beta1.RolloutStatus) { s.Canary.RolloutHash = "other" },
+		"of another workload": func(s *v1beta1.RolloutStatus) { s.WorkloadUID = "other" },
+		"of a blue-green plan": func(s *v1beta1.RolloutStatus) {
+			s.BlueGreen, s.Canary = &v1beta1.BlueGreenStatus{Progress: s.Canary.Progress}, nil
+		},
+	} {
+		t.Run("a release that is "+name, func(t *testing.T) {
+			t.Parallel()
+			ns := namespace(t)
+			measuredRollout(t, ns, v1beta1.CheckFailed)
+			a := write(t, ns, func(r *v1beta1.Rollout) {
+				r.Status.Canary.LastUpdateTime = &metav1.Time{}
+				change(&r.Status)
+			}).must(t, http.StatusConflict)
+			if m := a.status().Message; !strings.Contains(m, "ends or replaces the release") || !strings.Contains(m, "successRate failed") {
+				t.Errorf("the user is told %q", m)
+			}
+		})
+	}
 }
 
 // While checks of a release are open or have failed, an edit cannot remove a check, reduce its effect,
@@ -229,6 +270,7 @@ func TestNoEditPastChecks(t *testing.T) {
 		"it only reports":           {v1beta1.CheckFailed, op("add", analysis+"/checks/0/onFail", `"Report"`), 422},
 		"all only report":           {v1beta1.CheckFailed, op("replace", analysis+"/onFail", `"Report"`), 422},
 		"undecided, it passes":      {v1beta1.CheckRunning, op("add", analysis+"/onInconclusive", `"Pass"`), 422},
+		"a gate":                    {v1beta1.CheckFailed, op("replace", analysis+"/checks/0", `{"name":"successRate","gate":true,"http":{"service":"web"}}`), 422},
 		"other steps":               {v1beta1.CheckFailed, op("add", analysis+"/checks/0/steps", `[2,3]`), 422},
 		"no pods are watched":       {v1beta1.CheckPassed, op("add", analysis+"/checks/-", `{"podsHealthy":"Off"}`), 422},
 		"not in step 3":             {v1beta1.CheckPassed, op("add", analysis+"/checks/0/steps", `[1,2]`), 422},
@@ -267,6 +309,18 @@ func TestNoEditPastChecks(t *testing.T) {
 			call(t, edit).must(t, http.StatusOK)
 		})
 	}
+	t.Run("undecided, it no longer aborts", func(t *testing.T) {
+		t.Parallel()
+		ns := namespace(t)
+		standing{
+			status: checked(v1beta1.StepPaused, v1beta1.CheckRunning),
+			spec:   strings.Replace(withChecks, `"onFail":"Wait"`, `"onFail":"Wait","onInconclusive":"Abort"`, 1),
+		}.at(t, ns)
+		a := patch(t, admin, one(v1beta1Path, ns, "web"), `{"spec":{"strategy":{"canary":{"analysis":{"onInconclusive":"Wait"}}}}}`).must(t, http.StatusUnprocessableEntity)
+		if m := a.status().Message; !strings.Contains(m, "lets them decide less") {
+			t.Errorf("the user is told %q", m)
+		}
+	})
 	t.Run("after the release", func(t *testing.T) {
 		t.Parallel()
 		ns := namespace(t)

@@ -133,9 +133,8 @@ func restoreUnknownFields(sent, stored *rollouts.RolloutStatus) {
 	p, was := sent.Active(), stored.Active()
 	if p != nil && was != nil && p.SameRelease(was) {
 		restoreUnknownProgress(p, was)
-		if sent.Analysis == nil {
-			sent.Analysis = stored.Analysis.DeepCopy() // or a check that has failed would be measured again
-		}
+		// Only the controller writes the results of checks. Otherwise a writer could change a failed check to a passed one.
+		sent.Analysis = stored.Analysis.DeepCopy()
 	}
 }
 
