@@ -4,6 +4,8 @@
 package workload
 
 import (
+	"slices"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -79,9 +81,10 @@ func (r revisions) countPods(w *planner.Workload) {
 	w.TargetApplied = w.Paused && (!w.OwnerStrategyActive || r.isAbortComplete(w.Target))
 }
 
-// isAbortComplete reports whether the target is an abort and the update ReplicaSet is scaled to 0.
+// isAbortComplete reports whether the target is an abort, and only the stable ReplicaSet has a size. The
+// native controller may give pods to any other ReplicaSet when the workload grows from size 0.
 func (r revisions) isAbortComplete(target *planner.Target) bool {
-	return target != nil && target.Abort && (r.update == nil || size(r.update) == 0)
+	return target != nil && target.Abort && !slices.ContainsFunc(r.all, func(rs *appsv1.ReplicaSet) bool { return rs != r.stable && size(rs) > 0 })
 }
 
 // liveFacts returns the facts that identify the live template.
