@@ -3,17 +3,18 @@
 #
 # One image for all pods of artifacts/: weir-apiserver, weir-controller, for artifacts/ha
 # etcd, and for artifacts/dashboard weir-dashboard. Static binaries and nothing else, run as nobody:
-#   docker buildx build --platform=linux/amd64,linux/arm64 --tag=REPOSITORY/weir:TAG --push .
+#   docker buildx build --platform=linux/amd64,linux/arm64 --build-arg=VERSION=TAG --tag=REPOSITORY/weir:TAG --push .
 FROM --platform=$BUILDPLATFORM golang:1.26 AS build
 ARG TARGETOS
 ARG TARGETARCH
+ARG VERSION
 ENV CGO_ENABLED=0 GOFLAGS="-buildvcs=false -trimpath"
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
 ENV GOOS=$TARGETOS GOARCH=$TARGETARCH
-RUN make build OUT=/out && go build -ldflags="-s -w" -o /out/etcd go.etcd.io/etcd/server/v3
+RUN make build OUT=/out VERSION="$VERSION" && go build -ldflags="-s -w" -o /out/etcd go.etcd.io/etcd/server/v3
 
 FROM scratch
 COPY --from=build /out/weir-apiserver /out/weir-controller /out/weir-dashboard /out/etcd /

@@ -23,6 +23,7 @@ SHOTS ?= bin/screenshots
 SITE ?= bin/site
 run = $(if $(RUN),-run '^($(RUN))$$')
 short = $(if $(SHORT),-short)
+set_version = $(if $(VERSION),-X github.com/weir-rollouts/weir/pkg/dashboard.buildVersion=$(VERSION))
 # What test and e2e run of test; attack has a target of its own.
 e2e_tests = ./test/cluster ./test/e2e ./test/kruise
 # What must hold with weir-controller apart, too, since processes and rights are others.
@@ -143,10 +144,10 @@ microbench: ## run the benchmarks of single functions
 	go test ./... -run '^$$' -bench . -benchmem
 
 ##@ Build parts of it
-build: ## build bin/weir-apiserver, weir-controller, weir-dashboard and kubectl-weir; OUT=bin
-	hack/build.sh $(OUT)/weir-apiserver '' ./cmd/apiserver
+build: ## build bin/weir-apiserver, weir-controller, weir-dashboard and kubectl-weir; OUT=bin, VERSION= as the dashboard shows it (dev)
+	hack/build.sh $(OUT)/weir-apiserver '$(set_version)' ./cmd/apiserver
 	hack/build.sh $(OUT)/weir-controller '' ./cmd/controller
-	hack/build.sh $(OUT)/weir-dashboard '' ./cmd/dashboard
+	hack/build.sh $(OUT)/weir-dashboard '$(set_version)' ./cmd/dashboard
 	hack/build.sh $(OUT)/kubectl-weir '' ./cmd/kubectl-weir
 
 dist: ## build the archives of a release into dist: VERSION= (git describe), PLATFORMS="linux/amd64 linux/arm64", CLIENTS="darwin/arm64 …"

@@ -50,7 +50,7 @@ for platform in $platforms; do
 	for program in apiserver controller dashboard; do
 		name=weir-$program-$version-${platform/\//-}
 		mkdir "$stage/$name"
-		GOOS=${platform%/*} GOARCH=${platform#*/} hack/build.sh "$stage/$name/weir-$program" '' "./cmd/$program"
+		GOOS=${platform%/*} GOARCH=${platform#*/} hack/build.sh "$stage/$name/weir-$program" "-X github.com/weir-rollouts/weir/pkg/dashboard.buildVersion=$version" "./cmd/$program"
 		pack "$name.tar.gz" "$name"
 	done
 done

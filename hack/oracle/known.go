@@ -103,7 +103,7 @@ var table = []known{
 		reason: "an empty spec of a RolloutHistory is omitted",
 	},
 	{class: typed, at: `\.columnDefinitions\[\d\]\.description$`, how: changed, reason: "the descriptions of columns differ"},
-	{class: more, how: added, at: `\.columnDefinitions\[([6-9]|1[01])\]\.|\.rows\[\d+\]\.cells\[([6-9]|1[01])\]$`, reason: "the columns WAITING-FOR, SINCE, STEP, NEW, TRAFFIC and BY of wide output"},
+	{class: more, how: added, at: `\.columnDefinitions\[([6-9]|1[0-3])\]\.|\.rows\[\d+\]\.cells\[([6-9]|1[0-3])\]$`, reason: "the columns STATE and VERSIONS, and WAITING-FOR, SINCE, STEP, NEW, TRAFFIC and BY of wide output"},
 	{
 		class: typed, in: `^batchrelease-v1beta1/plain: 5 table`, how: changed, at: `\.cells\[1\]$`,
 		reason: "the column KIND of a BatchRelease has a value in v1beta1, where the path of the CRD's column matches no field",

@@ -11,11 +11,13 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -153,10 +155,29 @@ func (c *changeCommand) prepareUndo(ctx context.Context, t *target, workload *un
 		e.what = fmt.Sprintf("template from before release %d set", number)
 	}
 	if e.patch, err = t.readRestorePatch(ctx, number, isBefore); err != nil {
+		if c.to != 0 && apierrors.IsBadRequest(err) {
+			return nil, t.describeMissingRelease(ctx, c.to)
+		}
 		return nil, err
 	}
 	e.plan.Workload.Raw, err = jsonpatch.MergePatch(data, e.patch)
 	return e, err
+}
+
+// describeMissingRelease returns the error about a release in --to that is not on record. It names the releases that are.
+func (t *target) describeMissingRelease(ctx context.Context, number int64) error {
+	history, err := read[v1beta1.RolloutReleases](ctx, t, "history")
+	if err != nil {
+		return err
+	}
+	var recorded []string
+	for _, r := range history.value.Releases {
+		recorded = append(recorded, strconv.FormatInt(r.Number, 10))
+	}
+	if len(recorded) == 0 {
+		return fmt.Errorf("--to %d: there is no release %d, because rollout %s has no releases on record", number, number, t.name)
+	}
+	return fmt.Errorf("--to %d: there is no release %d of rollout %s on record; choose one of %s", number, number, t.name, strings.Join(recorded, ", "))
 }
 
 // chooseEarlierVersion returns the release to go back to, newest first. If isBefore is true, this is the version that

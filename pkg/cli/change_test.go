@@ -90,6 +90,22 @@ func TestChooseEarlierVersion(t *testing.T) {
 	}
 }
 
+// newTarget returns Rollout shop/web of a server.
+func newTarget(t *testing.T, recorded *httptest.Server) *target {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := v1beta1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	client, err := restclient.RESTClientFor(&restclient.Config{Host: recorded.URL, APIPath: "/apis", ContentConfig: restclient.ContentConfig{
+		GroupVersion: &v1beta1.SchemeGroupVersion, NegotiatedSerializer: serializer.NewCodecFactory(scheme).WithoutConversion(),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &target{&server{client, "shop"}, "web"}
+}
+
 // The server has the patches that set the template of a release, and the one from before it.
 func TestRestorePatch(t *testing.T) {
 	t.Parallel()
@@ -101,17 +117,7 @@ func TestRestorePatch(t *testing.T) {
 		}
 	}))
 	t.Cleanup(recorded.Close)
-	scheme := runtime.NewScheme()
-	if err := v1beta1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	client, err := restclient.RESTClientFor(&restclient.Config{Host: recorded.URL, APIPath: "/apis", ContentConfig: restclient.ContentConfig{
-		GroupVersion: &v1beta1.SchemeGroupVersion, NegotiatedSerializer: serializer.NewCodecFactory(scheme).WithoutConversion(),
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	web := &target{&server{client, "shop"}, "web"}
+	web := newTarget(t, recorded)
 	for isBefore, want := range map[bool]string{false: `{"spec":1}`, true: `{"spec":0}`} {
 		if patch, err := web.readRestorePatch(t.Context(), 1, isBefore); err != nil || string(patch) != want {
 			t.Errorf("before the release: %t: the patch is %s (%v), want %s", isBefore, patch, err, want)
@@ -119,6 +125,30 @@ func TestRestorePatch(t *testing.T) {
 	}
 	if _, err := web.readRestorePatch(t.Context(), 2, true); err == nil || !strings.Contains(err.Error(), "the template from before release 2 is not recorded any more") {
 		t.Errorf("without a record: %v", err)
+	}
+}
+
+// A release that --to names and that is not on record is answered with those that are.
+func TestUndoToMissingRelease(t *testing.T) {
+	t.Parallel()
+	for list, want := range map[string]string{
+		`{"number":3},{"number":2},{"number":1}`: "--to 9: there is no release 9 of rollout web on record; choose one of 3, 2, 1",
+		"":                                       "--to 9: there is no release 9, because rollout web has no releases on record",
+	} {
+		recorded := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			if q.URL.Query().Get("release") != "" {
+				w.WriteHeader(http.StatusBadRequest)
+				_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"BadRequest","message":"there is no release 9 of rollout web on record","code":400}`)
+				return
+			}
+			_, _ = io.WriteString(w, `{"apiVersion":"rollouts.kruise.io/v1beta1","kind":"RolloutReleases","releases":[`+list+`]}`)
+		}))
+		t.Cleanup(recorded.Close)
+		c := &changeCommand{to: 9}
+		if _, err := c.prepareUndo(t.Context(), newTarget(t, recorded), &unstructured.Unstructured{Object: parsed(t, deployment)}); err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
 	}
 }
 

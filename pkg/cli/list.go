@@ -24,6 +24,7 @@ import (
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 	"github.com/weir-rollouts/weir/pkg/cli/draw"
+	"github.com/weir-rollouts/weir/pkg/cli/glossary"
 )
 
 // listCommand holds the flags of list, and the state of its output.
@@ -290,22 +291,23 @@ func (l *listCommand) selectRows(ctx context.Context, rows []metav1.TableRow) ([
 			wanted, targets = append(wanted, r), append(targets, &target{&server{l.server.rest, meta.Namespace}, meta.Name})
 		}
 	}
-	if l.isWide() || !slices.Contains(l.columns, "STATE") || !slices.Contains(l.columns, "VERSIONS") {
-		explainRows(ctx, wanted, targets, l.isWide())
-	}
+	explainRows(ctx, wanted, targets, func(r *draw.ListRow) bool {
+		return l.isWide() || r.Versions == "" || !slices.Contains(l.columns, "STATE")
+	}, l.isWide())
 	return wanted, nil
 }
 
 // maxExplained is the maximum number of Rollouts that are read one by one.
 const maxExplained = 100
 
-// explainRows sets the states and the versions of rows, which the server's table does not have. In a long list, Rollouts at
-// rest stay without a version. If the user may not read the explanation of a Rollout, its row stays as it is.
-func explainRows(ctx context.Context, rows []draw.ListRow, targets []*target, wide bool) {
+// explainRows sets what the server's table does not have for the rows that need it: the version of a Rollout before its
+// first release, the commit in a wide list, and the state in the table of an older server. In a long list, Rollouts at
+// rest stay as they are. If the user may not read the explanation of a Rollout, its row stays as it is.
+func explainRows(ctx context.Context, rows []draw.ListRow, targets []*target, needs func(*draw.ListRow) bool, wide bool) {
 	free := make(chan struct{}, maxReads)
 	var wait sync.WaitGroup
 	for i := range rows {
-		if len(rows) > maxExplained && rows[i].State == "AtRest" {
+		if !needs(&rows[i]) || len(rows) > maxExplained && rows[i].State == "AtRest" {
 			continue
 		}
 		free <- struct{}{}
@@ -356,7 +358,7 @@ func (l *listCommand) toRow(meta *metav1.PartialObjectMetadata, cells []any) dra
 		return strings.TrimPrefix(draw.Plain(fmt.Sprint(cells[at])), "<none>")
 	}
 	r := draw.ListRow{
-		Name: draw.Plain(meta.Name), State: cmp.Or(cell("STATE"), stateOfPhase(cell("STATUS"), cell("CANARY_STATE"))), Versions: cell("VERSIONS"),
+		Name: draw.Plain(meta.Name), State: cmp.Or(glossary.FindState(cell("STATE")).Name, stateOfPhase(cell("STATUS"), cell("CANARY_STATE"))), Versions: cell("VERSIONS"),
 		Step: cell("STEP"), Traffic: cell("TRAFFIC"), WaitingFor: strings.TrimPrefix(cell("WAITING-FOR"), "nothing"), Since: cell("SINCE"),
 	}
 	r.WaitsForPerson = waitsForPerson(r.State, r.WaitingFor) || !slices.Contains(l.columns, "WAITING-FOR")

@@ -52,8 +52,8 @@ func table(titles bool, rows ...listed) string {
 }
 
 var listedRollouts = []listed{
-	{"bank", "cash", [8]string{"AtRest", "v4", "", "", "", "nothing", "3d", ""}},
-	{"pay", "ledger", [8]string{"Moving", "v8 → v9", "1/3", "0/1", "", "pods of step 1/3", "40s", ""}},
+	{"bank", "cash", [8]string{"Healthy", "v4", "", "", "", "nothing", "3d", ""}},
+	{"pay", "ledger", [8]string{"In progress", "v8 → v9", "1/3", "0/1", "", "pods of step 1/3", "40s", ""}},
 	{"pay", "mail", [8]string{"Waiting", "v1 → v2", "1/2", "1/1", "x-canary: yes", "the end of its pause", "2m", ""}},
 	{"pay", "api", [8]string{"Failing", "v3 → v4", "1/3", "0/1", "", "pods of step 1/3: 1 of 1 new pods: container app: ImagePullBackOff (not found)", "9m", ""}},
 	{"shop", "web", [8]string{"Waiting", "v7 → v8", "2/3", "4/5", "50%", "approval of step 2/3", "14m", "alice"}},

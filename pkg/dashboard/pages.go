@@ -21,8 +21,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"k8s.io/component-base/version"
 )
 
 //go:embed assets
@@ -96,20 +94,18 @@ const aboutPage = "about.json"
 
 // About describes the program that serves the pages. The pages show it in their header and their footer.
 type About struct {
-	// Version is the version of the program; empty if its build has not set one.
+	// Version is the version of the program; empty if it is unknown.
 	Version string `json:"version,omitempty"`
 	// Cluster is a name of the cluster that the pages show, such as a context of a kubeconfig; empty if the
 	// program does not know one.
 	Cluster string `json:"cluster,omitempty"`
 }
 
-// BuildVersion returns the version that the build has set for the components of a server; empty if it has not.
-func BuildVersion() string {
-	if v := version.Get().GitVersion; !strings.Contains(v, "$Format") {
-		return v
-	}
-	return ""
-}
+// buildVersion is the version of Weir. The build of a release sets it with the flag -X of the linker.
+var buildVersion = "dev"
+
+// BuildVersion returns the version of Weir, for the programs that serve the pages.
+func BuildVersion() string { return buildVersion }
 
 // aboutFile returns the file that describes the program.
 func aboutFile(about About) (page, error) {

@@ -22,6 +22,8 @@ import (
 
 const (
 	apiPath = "/apis/rollouts.kruise.io/v1beta1"
+	// recordsPath is the path of the version that serves RolloutHistories, which have the decisions of completed releases.
+	recordsPath = "/apis/rollouts.kruise.io/v1alpha1"
 	// Root is the path of the pages, which is the same in weir-apiserver. The pages use URLs relative to
 	// it.
 	Root = apiPath + "/ui/"
@@ -37,6 +39,7 @@ var forwardedRequests = map[string]*regexp.Regexp{
 	http.MethodGet: regexp.MustCompile(`^` + apiPath + `(/namespaces/[a-z0-9.-]+)?/rollouts$` +
 		`|^` + apiPath + `/namespaces/[a-z0-9.-]+/rollouts/[a-z0-9.-]+(/[a-z]+)?$` +
 		`|^` + apiPath + `/watch/namespaces/[a-z0-9.-]+/rollouts/[a-z0-9.-]+/tree$` +
+		`|^` + recordsPath + `(/namespaces/[a-z0-9.-]+)?/rollouthistories$` +
 		`|^/api/v1/namespaces/[a-z0-9.-]+/pods/[a-z0-9.-]+/log$|` + workloadPath),
 	http.MethodPost: regexp.MustCompile(`^` + apiPath + `/namespaces/[a-z0-9.-]+/rollouts/[a-z0-9.-]+/[a-z]+$`),
 	// The pages set the template of an earlier release again, with the permission of the user.

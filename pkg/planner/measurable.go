@@ -15,7 +15,8 @@ import (
 )
 
 // Before anybody releases, each check of a Rollout that was written is tried on the last day
-// of the version in service: does it measure anything, and would it have failed?
+// of the version in service: does it measure anything, and would it have failed? During a release
+// the condition only stops saying that a source does not answer, once it does.
 
 // The reasons of the condition Measurable.
 const (
@@ -48,9 +49,25 @@ func keepMeasurable(d *draft) {
 		}
 		return
 	}
-	if d.isHealthy() {
+	switch {
+	case d.isHealthy():
 		tryChecks(d)
+	case c.Reason == ReasonNoAnswer && haveAnswers(d.facts):
+		// The source was created or repaired during the release.
+		d.setCondition(rollouts.ConditionMeasurable, metav1.ConditionUnknown, ReasonToMeasure,
+			"each check has an answer now; the checks are tried on the last 24 hours when the release is over")
 	}
+}
+
+// haveAnswers reports whether the release in progress has an answer for each check that asks a source of metrics.
+func haveAnswers(f facts) bool {
+	for _, m := range f.Measured {
+		isAnswered := m.Answered && !m.IsTrial && m.Data.Fault.Why == "" && len(m.Data.Windows)+len(m.Data.Samples) > 0
+		if asksMetrics(&m.Check) && !isAnswered {
+			return false
+		}
+	}
+	return true
 }
 
 // tryChecks asks about the last day until all is known, and says what was found.

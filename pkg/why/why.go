@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
+	"github.com/weir-rollouts/weir/pkg/cli/glossary"
 	"github.com/weir-rollouts/weir/pkg/planner"
 )
 
@@ -30,6 +31,12 @@ const (
 	Aborting = "Aborting"
 	Aborted  = "Aborted"
 	Ending   = "Ending"
+)
+
+// The states that the API does not have: it calls a Rollout in these states AtRest. Lists show them.
+const (
+	NotReady = "NotReady"
+	Disabled = "Disabled"
 )
 
 // Facts are observations in addition to the Rollout. Each may be missing.
@@ -90,6 +97,61 @@ func wireState(r *rollouts.Rollout, s planner.State, w planner.Waiting) string {
 	}
 }
 
+// ShownState returns the state of a Rollout that lists show. It depends on the stored Rollout alone. A Rollout at rest
+// that waits for something, such as a workload that does not exist, is not ready for a release.
+func ShownState(r *rollouts.Rollout) string {
+	waiting := planner.WaitingFor(r)
+	state := wireState(r, planner.StateOf(r), waiting)
+	switch {
+	case state != AtRest:
+		return state
+	case r.Status.Phase == rollouts.PhaseDisabled:
+		return Disabled
+	case waiting.For != planner.WaitNothing:
+		return NotReady
+	}
+	return AtRest
+}
+
+// Versions returns what lists show about the versions of a Rollout: the versions before and after the release in
+// progress, such as "v1 → v2", or else the version that serves after the latest release. It is empty before the first
+// release. images are the images that the latest release changes.
+func Versions(r *rollouts.Rollout, images []rollouts.ImageChange) string {
+	if ref := releaseRef(r, planner.StateOf(r), images); ref != nil {
+		from, to := versionNames(ref)
+		if from == "" {
+			return to
+		}
+		return from + " → " + to
+	}
+	latest := LatestRelease(r)
+	if latest == nil {
+		return ""
+	}
+	from, to := versionNames(&rollouts.ReleaseRef{Stable: latest.StableRevision, Revision: latest.UpdateRevision, Images: images})
+	if latest.Outcome == rollouts.ReleaseSucceeded || latest.Outcome == rollouts.ReleaseBypassed {
+		return to
+	}
+	return from
+}
+
+// versionNames returns short names of the versions before and after a release: those of the image if the release
+// changes one image, or else the revisions.
+func versionNames(ref *rollouts.ReleaseRef) (from, to string) {
+	if len(ref.Images) == 1 && ref.Images[0].To != "" {
+		return glossary.ShortImage(ref.Images[0].From), glossary.ShortImage(ref.Images[0].To)
+	}
+	return ref.Stable, ref.Revision
+}
+
+// LatestRelease returns the record of the latest release; nil if there was none.
+func LatestRelease(r *rollouts.Rollout) *rollouts.ReleaseRecord {
+	if n := len(r.Status.Releases); n > 0 {
+		return &r.Status.Releases[n-1]
+	}
+	return nil
+}
+
 // releaseRef identifies the release in progress; nil if there is none.
 func releaseRef(r *rollouts.Rollout, s planner.State, images []rollouts.ImageChange) *rollouts.ReleaseRef {
 	p := r.Status.Active()
@@ -97,8 +159,8 @@ func releaseRef(r *rollouts.Rollout, s planner.State, images []rollouts.ImageCha
 		return nil
 	}
 	ref := &rollouts.ReleaseRef{Stable: p.StableRevision, Revision: p.UpdateRevision, Images: images}
-	if n := len(r.Status.Releases); n > 0 {
-		ref.Number = r.Status.Releases[n-1].Number
+	if latest := LatestRelease(r); latest != nil {
+		ref.Number = latest.Number
 	}
 	return ref
 }

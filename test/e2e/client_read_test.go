@@ -109,6 +109,7 @@ func TestClientTables(t *testing.T) {
 			}
 			if diff := cmp.Diff([]string{
 				"Name string 0", "STATUS string 0", "CANARY_STEP integer 0", "CANARY_STATE string 0", "MESSAGE string 0", "AGE date 0",
+				"STATE string 0", "VERSIONS string 0",
 				"WAITING-FOR string 1", "SINCE date 1", "STEP string 1", "NEW string 1", "TRAFFIC string 1", "BY string 1",
 			}, columns); diff != "" {
 				t.Errorf("%s: columns (-want +got):\n%s", path, diff)

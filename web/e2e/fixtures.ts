@@ -402,26 +402,76 @@ export const analysis: AnalysisStatus = {
   ],
 };
 
-const columns = ['Name', 'STATUS', 'CANARY_STEP', 'CANARY_STATE', 'MESSAGE', 'WAITING-FOR', 'SINCE', 'STEP', 'NEW', 'TRAFFIC', 'BY'].map(name => ({
-  name,
-  type: 'string',
-}));
+const minutes = 60;
+const hours = 60 * minutes;
+
+// A decision has one time, however often its objects are read.
+const now = Date.now();
+const decidedAt = (seconds: number) => new Date(now - seconds * 1000).toISOString().replace(/\.\d+/, '');
+
+// records are RolloutHistories: a release of this day with an approval of everything, and one of last week. The user may
+// not see the template of the second one.
+export function records() {
+  const decision = (id: number, verb: Verb, user: string, seconds: number, more: Partial<Decision> = {}): Decision => ({
+    id, verb, user, time: decidedAt(seconds), via: 'verb', outcome: 'applied', ...more,
+  });
+  const record = (namespace: string, name: string, number: number, image: string, decisions: Decision[]) => ({
+    metadata: { namespace, name: `${name}-${number}`, labels: { 'rollouts.kruise.io/release-number': String(number) } },
+    spec: { rollout: { name }, workload: image ? { data: { template: { spec: { containers: [{ image }] } } } } : {} },
+    status: { canaryRevision: '77aa', decisions },
+  });
+  return [
+    record('shop', 'web', 11, 'shop/web:v7', [
+      decision(21, 'promote', 'alice', 5 * hours, { step: 1, full: true, reason: '=hotfix, "all" at once' }),
+      decision(22, 'abort', 'weir-controller', 4 * hours, { step: 2, via: 'analysis', reason: 'latency: 3.4% of requests took longer than 250 ms (limit 1%)' }),
+    ]),
+    record('finance', 'ledger', 3, '', [
+      decision(4, 'jump', 'bob', 3 * hours, {
+        step: 1, toStep: 3, reason: 'the check measures the wrong Service, see ticket 4711', overrode: ['analysis'],
+        overriddenChecks: [{ name: 'successRate', step: 1, result: 'Failed' }],
+      }),
+    ]),
+    record('shop', 'cart', 30, 'shop/cart:2.30.4', [decision(9, 'pause', 'carol', 6 * 24 * hours, { step: 1 })]),
+  ];
+}
+
+// currentReleases are Rollouts with the decisions of their current releases. One is in a RolloutHistory, too.
+export function currentReleases() {
+  const again = records()[0]!.status.decisions[1]!;
+  return [
+    {
+      metadata: { namespace: 'shop', name: 'web' },
+      status: {
+        releases: [{ number: 11, firstDecision: 21 }, { number: 12, firstDecision: 23 }],
+        decisions: [again, { id: 23, verb: 'promote', user: 'alice', time: decidedAt(20 * minutes), via: 'verb', step: 1, revision: '6f9d5b7c8d' }],
+      },
+    },
+  ];
+}
+
+const columns = ['Name', 'STATUS', 'CANARY_STEP', 'CANARY_STATE', 'MESSAGE', 'STATE', 'VERSIONS', 'WAITING-FOR', 'SINCE', 'STEP', 'NEW', 'TRAFFIC', 'BY'];
+
+// withoutStates is the table of a server of version 0.4 or older.
+export function withoutStates({ columnDefinitions, rows, ...table }: Table): Table {
+  const kept = (_: unknown, i: number) => !['STATE', 'VERSIONS'].includes(columns[i]!);
+  return { ...table, columnDefinitions: columnDefinitions!.filter(kept), rows: rows!.map(row => ({ ...row, cells: row.cells.filter(kept) })) };
+}
 
 export function table(from: number, to: number, total: number): Table {
   const rows: Table['rows'] = [];
   for (let i = from; i < to; i++) {
     const name = ['web', 'cart', 'pay', 'ghost'][i] ?? `service-${String(i).padStart(5, '0')}`;
     const cells = [
-      [name, 'Progressing', 2, 'StepPaused', 'step 2 of 3', 'approval of step 2', '14m', '2/3', '5/5', '50%', 'alice'],
-      [name, 'Progressing', 1, 'StepUpgrade', 'step 1 of 4', 'pods of step 1', '11m', '1/4', '0/1', '0%', null],
-      [name, 'Progressing', 1, 'StepUpgrade', 'step 1 of 4', 'pods of step 1', '20s', '1/4', '2/4', '0%', null],
-      [name, 'Initial', null, null, 'Workload Not Found', 'workload', '5m', null, null, null, null],
-    ][i] ?? [name, 'Healthy', null, null, 'completed', 'nothing', null, null, null, null, null];
+      [name, 'Progressing', 2, 'StepPaused', 'step 2 of 3', 'Waiting', 'v7 → v8', 'approval of step 2', '14m', '2/3', '5/5', '50%', 'alice'],
+      [name, 'Progressing', 1, 'StepUpgrade', 'step 1 of 4', 'Failing', '2.30.4 → 2.31.0', 'pods of step 1', '11m', '1/4', '0/1', '0%', null],
+      [name, 'Progressing', 1, 'StepUpgrade', 'step 1 of 4', 'In progress', 'v7 → v8', 'pods of step 1', '20s', '1/4', '2/4', '0%', null],
+      [name, 'Initial', null, null, 'Workload Not Found', 'Not ready', null, 'workload', '5m', null, null, null, null],
+    ][i] ?? [name, 'Healthy', null, null, 'completed', 'Healthy', 'v8', 'nothing', null, null, null, null, null];
     rows.push({ cells, object: { metadata: { name, namespace: i === 2 ? 'finance' : 'shop', uid: `uid-${name}`, resourceVersion: '1' } } });
   }
   return {
     metadata: { resourceVersion: '100', ...(to < total && { continue: String(to), remainingItemCount: total - to }) },
-    columnDefinitions: columns,
+    columnDefinitions: columns.map(name => ({ name, type: 'string' })),
     rows,
   };
 }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The pages with answers of fixtures, for states that a control plane seldom has at once.
+import { readFileSync } from 'node:fs';
 import { clean, expect, narrow, shot, shots, test } from './browser.ts';
 import * as fixtures from './fixtures.ts';
 
@@ -50,18 +51,27 @@ test('list: what fails comes first, with its cause and the fix', async ({ page, 
   await expect(rows.nth(3).getByRole('button')).toHaveCount(0);
 });
 
-test('list: a Rollout without its workload is not healthy, and rows at rest have their version', async ({ page, fake, at }) => {
-  fake.total = 5;
-  fake.trees.set('shop/service-00004', fixtures.tree('service-00004', { why: fixtures.atRest('service-00004') }));
-  fake.histories.set('service-00004', fixtures.endedHistory());
-  await page.goto(`${at}#/?show=all`);
-  const row = (name: string) => page.getByRole('listitem').filter({ has: page.getByRole('link', { name }) });
-  await expect(row('ghost')).toContainText('Not ready');
-  await expect(row('ghost')).toContainText('Waiting for Deployment shop/ghost, which does not exist.');
-  await expect(row('ghost').locator('.good')).toHaveCount(0);
-  await expect(row('service-00004')).toContainText('Healthy');
-  await expect(row('service-00004')).toContainText('v8');
-  await expect(row('service-00004')).not.toContainText('nothing');
+for (const isOlder of [false, true]) {
+  test(`list: a Rollout without its workload is not healthy, and rows at rest have their version${isOlder ? ', with an older server' : ''}`, async ({ page, fake, at }) => {
+    fake.total = 5;
+    fake.isOlder = isOlder;
+    fake.trees.set('shop/service-00004', fixtures.tree('service-00004', { why: fixtures.atRest('service-00004') }));
+    fake.histories.set('service-00004', fixtures.endedHistory());
+    await page.goto(`${at}#/?show=all`);
+    const row = (name: string) => page.getByRole('listitem').filter({ has: page.getByRole('link', { name }) });
+    await expect(row('ghost')).toContainText('Not ready');
+    await expect(row('ghost')).toContainText('Waiting for Deployment shop/ghost, which does not exist.');
+    await expect(row('ghost').locator('.good')).toHaveCount(0);
+    await expect(row('service-00004')).toContainText('Healthy');
+    await expect(row('service-00004')).toContainText('v8');
+    await expect(row('service-00004')).toContainText('No release in progress.');
+    await expect(row('service-00004')).not.toContainText('nothing');
+    // The table says all about a row at rest, so that the page asks nothing more about it.
+    expect(fake.asked.some(path => path.includes('service-00004'))).toBe(isOlder);
+  });
+}
+
+test('a Rollout without its workload has a page that says so', async ({ page, at }) => {
   await page.goto(`${at}#/shop/ghost`);
   await expect(page.getByText('Not ready')).toBeVisible();
   await expect(page.locator('.summary .good')).toHaveCount(0);
@@ -337,12 +347,81 @@ test('at rest: a user who may not write the workload is told, and a viewer sees 
   await expect(page.getByRole('button', { name: /Roll back/ })).toHaveCount(0);
 });
 
+test('decisions: who decided what in the cluster, with a file of it', async ({ page, fake, at }) => {
+  await page.goto(at);
+  await page.getByRole('link', { name: 'Decisions' }).click();
+  await expect(page).toHaveURL(/#\/decisions$/);
+  const rows = page.getByRole('table', { name: 'Decisions' }).getByRole('row');
+  // The newest comes first, and a decision that two objects have comes once.
+  await expect(rows).toHaveCount(5);
+  await expect(page.getByRole('contentinfo')).toContainText('4 decisions');
+  await expect(rows.nth(1)).toContainText(/shop\s*web\s*12\s*alice\s*promote\s*1/);
+  await expect(rows.nth(2)).toContainText(/finance\s*ledger\s*3\s*bob\s*jump\s*1 → 3\s*successRate \(failed, step 1\)\s*the check measures the wrong Service, see ticket 4711/);
+  await expect(rows.nth(3)).toContainText(/Checks\s*abort/);
+  await expect(rows.nth(4)).toContainText(/alice\s*promote\s*1\s*full\s*=hotfix/);
+  await expect(rows.nth(4).getByRole('link', { name: 'web' })).toHaveAttribute('href', '#/shop/web');
+  await clean(page);
+  await shots(page, 'decisions');
+  const downloaded = page.waitForEvent('download');
+  await page.getByRole('button', { name: 'Download CSV' }).click();
+  const file = await downloaded;
+  expect(file.suggestedFilename()).toBe('decisions-24h.csv');
+  // The file is that of kubectl weir history -o csv.
+  const time = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ/g;
+  expect(readFileSync(await file.path(), 'utf8').replaceAll(time, 'TIME')).toBe(
+    `time_utc,namespace,rollout,release,version,verb,user,step,toStep,full,overrode,reason,outcome,via
+TIME,shop,web,11,shop/web:v7,promote,alice,1,,true,,"'=hotfix, ""all"" at once",applied,verb
+TIME,shop,web,11,shop/web:v7,abort,weir-controller,2,,false,,latency: 3.4% of requests took longer than 250 ms (limit 1%),applied,analysis
+TIME,finance,ledger,3,77aa,jump,bob,1,3,false,"successRate (failed, step 1)","the check measures the wrong Service, see ticket 4711",applied,verb
+TIME,shop,web,12,6f9d5b7c8d,promote,alice,1,,false,,,,verb
+`,
+  );
+  await page.getByLabel('Period').selectOption('7d');
+  await expect(page).toHaveURL(/#\/decisions\?since=7d$/);
+  await expect(rows).toHaveCount(6);
+  await page.getByLabel('Namespace').fill('finance');
+  await page.keyboard.press('Enter');
+  await expect(rows).toHaveCount(2);
+  await expect(rows.nth(0)).not.toContainText('Namespace');
+  await page.getByLabel('Period').selectOption('1h');
+  await expect(page.getByText('No decisions found.')).toBeVisible();
+  await expect(page.getByRole('button', { name: 'Download CSV' })).toBeDisabled();
+  await page.getByRole('link', { name: 'See all on record' }).click();
+  await expect(rows).toHaveCount(2);
+  fake.forbidsRecords = true;
+  await page.getByRole('button', { name: 'Read again' }).click();
+  await expect(page.getByText('Decisions of completed releases in finance are missing')).toBeVisible();
+  await narrow(page);
+});
+
+test('decisions: a user who may read some namespaces sees those', async ({ page, fake, at }) => {
+  fake.forbidsList = true;
+  fake.allows = ['shop'];
+  await page.goto(`${at}#/decisions?since=7d`);
+  const rows = page.getByRole('table', { name: 'Decisions' }).getByRole('row');
+  await expect(page.getByText("You can't list Rollouts in all namespaces. Enter a namespace:")).toBeVisible();
+  for (const namespace of ['shop', 'finance']) {
+    await page.getByRole('combobox', { name: 'Namespace' }).fill(namespace);
+    await page.keyboard.press('Enter');
+    await expect(page.getByRole('link', { name: namespace, exact: true })).toBeVisible();
+  }
+  await expect(page.getByText('finance (no access)')).toBeVisible();
+  await expect(rows).toHaveCount(5);
+  await expect(rows.nth(1)).toContainText('shop');
+  await clean(page);
+  await shots(page, 'decisions-own');
+  // A namespace alone that may not be read is refused.
+  await page.goto(`${at}#/decisions?ns=finance`);
+  await expect(page.getByRole('alert')).toContainText('cannot list');
+});
+
 test('the cluster and the version stand on each page', async ({ page, fake, at }) => {
-  for (const place of ['', '#/shop/web']) {
+  for (const place of ['', '#/shop/web', '#/shop/web/compare/11/12', '#/decisions']) {
     await page.goto(at + place);
     await expect(page.getByRole('navigation', { name: 'Weir' })).toContainText('prod-eu');
     await expect(page.getByRole('contentinfo')).toContainText('Weir v0.9.0');
   }
+  await page.goto(`${at}#/shop/web`);
   await expect(page).toHaveTitle('shop/web · prod-eu · Weir');
   fake.about = undefined;
   await page.reload();

@@ -39,9 +39,14 @@ export class Fake {
   forbidsWorkload = '';
   total = 3;
   forbidsList = false;
+  forbidsRecords = false;
   forbidsWatch = false;
   conflict = '';
   planHasError = false;
+  // isOlder is true for a server whose table has no states and no versions.
+  isOlder = false;
+  // asked are the paths of all requests.
+  readonly asked: string[] = [];
   analysis: AnalysisStatus | undefined = fixtures.analysis;
   // change has every answer pass through it.
   change: (answer: unknown) => unknown = answer => answer;
@@ -98,10 +103,12 @@ export class Fake {
     if (url.pathname.startsWith('/argo/')) return this.argo(method, url, body, response);
     if (url.pathname.startsWith('/headlamp/')) return this.headlamp(method, url, body, response);
     const path = url.pathname.startsWith(base) ? url.pathname.slice(base.length) : url.pathname;
+    this.asked.push(path);
     if (path === 'ui/about.json' && this.about) return this.json(response, 200, this.about);
     if (path.startsWith('ui/')) return this.page(path.slice(3) || 'index.html', response);
     if (path.startsWith('/apis/apps/v1/')) return this.workload(method, url, body, response);
     if (path.startsWith('/api/v1/')) return void response.writeHead(200, { 'Content-Type': 'text/plain' }).end('starting\nlistening on :8080\n');
+    if (/\/rollouthistories$/.test(path)) return this.records(path, url, response);
     const watched = /^watch\/namespaces\/([^/]+)\/rollouts\/([^/]+)\/tree$/.exec(path);
     if (watched) {
       if (this.forbidsWatch) return this.refuse(response, 403, 'rollouts.rollouts.kruise.io "web" is forbidden: cannot watch resource "rollouts/tree"');
@@ -177,13 +184,26 @@ export class Fake {
     return { releases };
   }
 
+  // records are the RolloutHistories, one per page.
+  private records(path: string, url: URL, response: ServerResponse): void {
+    const namespace = /\/namespaces\/([^/]+)\//.exec(path)?.[1];
+    if ((this.forbidsList && !(namespace && this.allows.includes(namespace))) || this.forbidsRecords)
+      return this.refuse(response, 403, 'rollouthistories.rollouts.kruise.io is forbidden: User "victor" cannot list resource "rollouthistories"');
+    const from = Number(url.searchParams.get('continue') ?? 0);
+    const all = fixtures.records().filter(r => !namespace || r.metadata.namespace === namespace);
+    this.json(response, 200, { metadata: from + 1 < all.length ? { continue: String(from + 1) } : {}, items: all.slice(from, from + 1) });
+  }
+
   private list(url: URL, namespace: string | undefined, response: ServerResponse): void {
     if (this.forbidsList && !(namespace && this.allows.includes(namespace)))
       return this.refuse(response, 403, 'rollouts.rollouts.kruise.io is forbidden: User "victor" cannot list resource "rollouts" at the cluster scope');
     if (url.searchParams.get('watch')) return this.stream(response, { type: 'BOOKMARK', object: { rows: [] } });
+    if (!response.req.headers.accept?.includes('as=Table'))
+      return this.json(response, 200, { metadata: {}, items: fixtures.currentReleases().filter(r => !namespace || r.metadata.namespace === namespace) });
     const total = url.searchParams.get('fieldSelector') ? Math.min(4, this.total) : this.total;
     const from = Number(url.searchParams.get('continue') ?? 0);
-    const table = fixtures.table(from, Math.min(from + Number(url.searchParams.get('limit')), total), total);
+    const latest = fixtures.table(from, Math.min(from + Number(url.searchParams.get('limit')), total), total);
+    const table = this.isOlder ? fixtures.withoutStates(latest) : latest;
     this.json(response, 200, namespace ? { ...table, rows: table.rows!.filter(row => row.object.metadata.namespace === namespace) } : table);
   }
 

@@ -110,6 +110,9 @@ export function Bar({ about, help }: { about: About; help: () => void }): JSX.El
           {about.cluster}
         </span>
       )}
+      <a href="#/decisions" class="decided">
+        Decisions
+      </a>
       <span class="tools">
         <button type="button" class="bare" aria-label={dark ? 'Light colours' : 'Dark colours'} onClick={() => set(dark ? 'light' : 'dark')}>
           <Icon name={dark ? 'light' : 'dark'} />

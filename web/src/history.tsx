@@ -5,7 +5,9 @@ import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 
 import { get, rollout } from './api';
-import { Banner } from './frame';
+import { overridden } from './audit';
+import type { About } from './about';
+import { Banner, Version } from './frame';
 import { Icon, Mark } from './icons';
 import { page, to, useAsked } from './state';
 import { deed } from './severity';
@@ -38,12 +40,6 @@ function Decided({ decisions, now }: { decisions: Decision[]; now: number }): JS
       {decisions.length > shown && <li class="dim small">and {decisions.length - shown} before these</li>}
     </ul>
   );
-}
-
-// overridden names the checks that a decision overrode, with their results.
-function overridden({ overrode, overriddenChecks }: Decision): string {
-  const names = overriddenChecks?.map(c => `${c.name} (${c.result?.toLowerCase() ?? 'not measured'}, step ${c.step})`);
-  return (names?.length ? names : (overrode ?? [])).join(', ');
 }
 
 interface Past {
@@ -156,7 +152,7 @@ export function Changes({ changes, more = 0 }: { changes: Change[]; more?: numbe
 }
 
 // Compare shows how the templates of two releases differ. The templates are those of the patches that restore them.
-export function Compare({ namespace, name, from, next }: { namespace: string; name: string; from: string; next: string }): JSX.Element {
+export function Compare({ namespace, name, from, next, about }: { namespace: string; name: string; from: string; next: string; about: About }): JSX.Element {
   const [changes, set] = useState<Change[]>();
   const [error, fail] = useState('');
   const template = async (release: string, signal: AbortSignal) => {
@@ -191,6 +187,9 @@ export function Compare({ namespace, name, from, next }: { namespace: string; na
         {!error && !changes && <p class="empty">Loading…</p>}
         {changes && (changes.length === 0 ? <p class="empty">Both releases have the same pod template.</p> : <Changes changes={changes} />)}
       </main>
+      <footer class="end">
+        <Version about={about} />
+      </footer>
     </>
   );
 }

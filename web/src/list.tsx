@@ -8,9 +8,10 @@ import type { About } from './about';
 import { ActionDialog } from './dialog';
 import { Banner, LiveState, Version } from './frame';
 import { Icon, Mark, mark } from './icons';
-import { Rows, stateOf, type Line } from './rows';
+import { Namespace, OwnNamespaces, forget, remember, sortedNamespaces } from './namespaces';
+import { Rows, saysAll, stateOf, type Line } from './rows';
 import { isDestructive, isPrimary, leadingCause, stateWord, titleOf } from './severity';
-import { announce, kept, listAt, to, useDraw, useKeys, useNow, type Place } from './state';
+import { announce, listAt, to, useDraw, useKeys, useNow, type Place } from './state';
 import { useLive } from './stream';
 import { between, change, count, plainly, sentence } from './text';
 import type { Action, RolloutWhy } from './wire';
@@ -47,22 +48,6 @@ function canUse(action: Action): boolean {
 function offered(why?: RolloutWhy): Action | undefined {
   if (!why || !['Failing', 'Stalled', 'Aborted', 'Waiting'].includes(why.state)) return undefined;
   return why.actions?.find(a => canUse(a) && isPrimary(a));
-}
-
-function remembered(): string[] {
-  return kept.get('namespaces').split(' ').filter(Boolean);
-}
-
-function sortedNamespaces(): string[] {
-  return remembered().sort();
-}
-
-function remember(namespace: string): void {
-  if (namespace) kept.set('namespaces', [namespace, ...remembered().filter(n => n !== namespace)].slice(0, 20).join(' '));
-}
-
-function forget(namespace: string): void {
-  kept.set('namespaces', remembered().filter(n => n !== namespace).join(' '));
 }
 
 // List is the list of Rollouts. A user who may not list all namespaces sees the remembered namespaces together.
@@ -128,7 +113,7 @@ export function List({ place, about }: { place: Place; about: About }): JSX.Elem
       </header>
       <main>
         {own && !namespace ? (
-          <OwnNamespaces own={own} unreadable={refused ? own : rows.unreadable} add={add} remove={gone => { forget(gone); setOwn(sortedNamespaces()); }} />
+          <OwnNamespaces own={own} at={ns => listAt({ ns })} unreadable={refused ? own : rows.unreadable} add={add} remove={gone => { forget(gone); setOwn(sortedNamespaces()); }} />
         ) : null}
         {!(own && !namespace && refused) && <Banner live={live} />}
         {!(refused || (own && own.length === 0 && !namespace)) && <Window rows={rows} lines={found} />}
@@ -146,81 +131,6 @@ export function List({ place, about }: { place: Place; about: About }): JSX.Elem
         {!(own && !namespace && refused) && <LiveState live={live} />}
       </footer>
     </>
-  );
-}
-
-interface Own {
-  own: string[];
-  unreadable: string[];
-  add: (namespace: string) => void;
-  remove: (namespace: string) => void;
-}
-
-// OwnNamespaces lists the namespaces of a user who may not list all, and adds others.
-function OwnNamespaces({ own, unreadable, add, remove }: Own): JSX.Element {
-  return (
-    <section class="own" aria-label="Your namespaces">
-      <p>{own.length === 0 ? "You can't list Rollouts in all namespaces. Enter a namespace:" : "You can't list Rollouts in all namespaces. Your namespaces:"}</p>
-      {own.length > 0 && (
-        <ul>
-          {own.map(n => (
-            <li key={n} class={`tag ${unreadable.includes(n) ? 'bad' : ''}`}>
-              <a href={listAt({ ns: n })}>{n}</a>
-              {unreadable.includes(n) && ' (no access)'}
-              <button type="button" class="bare" aria-label={`Forget namespace ${n}`} onClick={() => remove(n)}>
-                ×
-              </button>
-            </li>
-          ))}
-        </ul>
-      )}
-      <Namespace label="Namespace" hint={own.length === 0 ? 'namespace' : 'add a namespace'} value="" set={n => n && add(n)} />
-    </section>
-  );
-}
-
-interface Entry {
-  label: string;
-  hint: string;
-  value: string;
-  set: (namespace: string) => void;
-}
-
-// Namespace is an input whose text is the user's until it is submitted: the list may be drawn at any time.
-function Namespace({ label, hint, value, set }: Entry): JSX.Element {
-  const [text, type] = useState(value);
-  useEffect(() => type(value), [value]);
-  const submit = () => {
-    if (text.trim() === value) return;
-    set(text.trim());
-    if (value === '') type('');
-  };
-  return (
-    <form
-      class="namespace"
-      onSubmit={event => {
-        event.preventDefault();
-        submit();
-      }}
-    >
-      <label>
-        <span class="unseen">{label}</span>
-        <input
-          list="namespaces"
-          placeholder={hint}
-          value={text}
-          autocomplete="off"
-          spellcheck={false}
-          onInput={event => type(event.currentTarget.value)}
-          onChange={submit}
-        />
-      </label>
-      <datalist id="namespaces">
-        {remembered().map(n => (
-          <option key={n} value={n} />
-        ))}
-      </datalist>
-    </form>
   );
 }
 
@@ -320,7 +230,9 @@ const measured = [
 ] as const;
 
 // textOf returns what a row says: the cause of a problem, or else what the release waits for.
-function textOf({ why, cells }: Line, now: number): { text: string; fix: string } {
+function textOf(line: Line, now: number): { text: string; fix: string } {
+  const { why, cells } = line;
+  if (saysAll(line)) return { text: stateOf(line) === 'AtRest' ? 'No release in progress.' : (cells['MESSAGE'] ?? ''), fix: '' };
   const cause = leadingCause(why);
   if (cause) return { text: sentence(plainly(cause.message, now)), fix: cause.advice ?? '' };
   const waits = cells['WAITING-FOR'] === 'nothing' ? '' : cells['WAITING-FOR'];
@@ -347,7 +259,7 @@ function RowOf({ line, now, act }: { line: Line; now: number; act: (action: Acti
               {from} → <b>{next}</b>
             </span>
           ) : (
-            line.version && <span class="images">{line.version}</span>
+            (cells['VERSIONS'] ?? line.version) && <span class="images">{cells['VERSIONS'] ?? line.version}</span>
           )}
         </p>
         <p class="cause">

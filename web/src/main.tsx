@@ -7,6 +7,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { signIn } from './api';
 import { useAbout } from './about';
 import { Bar, Help } from './frame';
+import { Decisions } from './decisions';
 import { Compare } from './history';
 import { List } from './list';
 import { Login } from './login';
@@ -36,9 +37,11 @@ function App(): JSX.Element {
       {asked ? (
         <Login />
       ) : page === 'compare' && from && next ? (
-        <Compare namespace={namespace!} name={name!} from={from} next={next} />
+        <Compare namespace={namespace!} name={name!} from={from} next={next} about={about} />
       ) : name ? (
         <ReleasePage key={at} namespace={namespace!} name={name} about={about} />
+      ) : at === 'decisions' ? (
+        <Decisions place={place} about={about} />
       ) : (
         <List place={place} about={about} />
       )}

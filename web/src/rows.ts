@@ -5,7 +5,7 @@ import { Refused, get, isAborted, rollout } from './api';
 import { events, type Followed } from './stream';
 import type { Metadata, Row, Table } from './kube';
 import { change, image, keepsStable } from './text';
-import { byPhase, severity, shownState, type Shown } from './severity';
+import { fromTable, severity, shownState, type Shown } from './severity';
 import type { PastRelease, RolloutReleases, RolloutWhy } from './wire';
 
 const page = 500;
@@ -20,13 +20,19 @@ export interface Line {
   meta: Metadata;
   cells: Record<string, string>;
   why?: RolloutWhy;
-  // version is the version that serves, of a Rollout without a release in progress.
+  // version is the version that serves, of a Rollout without a release in progress. The table of an older server lacks it.
   version?: string;
 }
 
-// stateOf returns the state of a line, or the state that its phase suggests until the server has explained it.
+// stateOf returns the state of a line. The table has it. With an older server, the explanation of the Rollout has it, and
+// until then the phase suggests one.
 export function stateOf(line: Line): Shown {
-  return line.why ? shownState(line.why, line.cells['STATUS']) : byPhase(line.cells['STATUS']);
+  return line.why && !line.cells['STATE'] ? shownState(line.why, line.cells['STATUS']) : fromTable(line.cells);
+}
+
+// saysAll reports whether the table says everything about a line, because the Rollout is at rest.
+export function saysAll(line: Line): boolean {
+  return !!line.cells['STATE'] && ['AtRest', 'Disabled'].includes(stateOf(line));
 }
 
 // Rows are the Rollouts of a cluster, of one namespace or of several, in the server's table. Several namespaces are
@@ -131,14 +137,16 @@ export class Rows implements Followed {
       if (cell !== null && cell !== '' && cell !== '<none>') line.cells[this.columns[i] ?? ''] = String(cell);
     });
     const before = this.lines.get(line.key);
-    if (before?.why) line.why = before.why;
+    if (before?.why && !saysAll(line)) line.why = before.why;
     if (before?.version) line.version = before.version;
     this.lines.set(line.key, line);
     return line;
   }
 
-  // explain requests the reasons for the state of a Rollout, unless they were requested for this version of it.
+  // explain requests the reasons for the state of a Rollout and its actions, unless they were requested for this version
+  // of it.
   explain(line: Line): void {
+    if (saysAll(line)) return;
     const before = this.asked.get(line.key);
     const version = line.meta.resourceVersion ?? '';
     if (before && (before.version === version || Date.now() - before.at < askAgain)) return;
@@ -169,7 +177,7 @@ export class Rows implements Followed {
     if (!now) return;
     now.why = why;
     this.draw();
-    if (why.release) return;
+    if (why.release || this.columns.includes('VERSIONS')) return;
     const { releases } = await get<RolloutReleases>(`${path}/history`, { signal });
     now.version = servingVersion(releases ?? []);
     this.changed();

@@ -31,8 +31,11 @@ export function shownState(why: RolloutWhy, phase?: string): Shown {
   return why.waitingFor?.for && why.waitingFor.for !== 'nothing' ? 'NotReady' : 'AtRest';
 }
 
-// byPhase returns the state of a Rollout of which only the phase is known.
-export function byPhase(phase?: string): Shown {
+// fromTable returns the state in a row of the server's table. An older server has only the phase.
+export function fromTable(cells: Record<string, string>): Shown {
+  const phase = cells['STATUS'];
+  const found = order.find(state => words[state as Shown] === cells['STATE']);
+  if (found) return found as Shown;
   if (phase === 'Healthy') return 'AtRest';
   return phase === 'Disabled' ? 'Disabled' : 'Moving';
 }

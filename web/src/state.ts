@@ -5,7 +5,7 @@ import { useEffect, useReducer, useState } from 'preact/hooks';
 
 import { isAborted, say } from './api';
 
-// Place is the address of a page: #/?…, #/NAMESPACE/NAME, #/NAMESPACE/NAME/compare/11/12.
+// Place is the address of a page: #/?…, #/decisions?…, #/NAMESPACE/NAME, #/NAMESPACE/NAME/compare/11/12.
 export interface Place {
   parts: string[];
   query: URLSearchParams;
@@ -39,8 +39,16 @@ export function to(...parts: (string | number)[]): string {
 }
 
 export function listAt(query: Record<string, string>): string {
+  return pageAt('#/', query);
+}
+
+export function decisionsAt(query: Record<string, string>): string {
+  return pageAt('#/decisions', query);
+}
+
+function pageAt(page: string, query: Record<string, string>): string {
   const kept = new URLSearchParams(Object.entries(query).filter(([, value]) => value !== ''));
-  return kept.size > 0 ? `#/?${kept}` : '#/';
+  return kept.size > 0 ? `${page}?${kept}` : page;
 }
 
 // page describes a page of another program. Such a page has its own keys and addresses, and may hide its document.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/cli/glossary"
 )
 
 // Decided is a decision with its release.
@@ -44,7 +45,7 @@ func (s Screen) Decisions(all []Decided) string {
 		}
 		version := d.Version
 		if !strings.Contains(version, " ") {
-			version = shortImage(version)
+			version = glossary.ShortImage(version)
 		}
 		rows = append(rows, []string{
 			d.Time.UTC().Format("2006-01-02 15:04:05"), d.Namespace, d.Rollout, release, version, d.User, verb, step, strings.TrimPrefix(d.Reason+s.formatOverride(&d.Decision), "; "),

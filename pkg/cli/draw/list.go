@@ -61,7 +61,7 @@ func ServingVersion(releases []v1beta1.PastRelease) string {
 func WorkloadVersion(t *v1beta1.RolloutTree) string {
 	for i := range t.Nodes {
 		if n := &t.Nodes[i]; n.Role == "workload" && len(n.Images) == 1 {
-			return shortImage(n.Images[0])
+			return glossary.ShortImage(n.Images[0])
 		}
 	}
 	return ""

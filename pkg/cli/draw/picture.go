@@ -165,7 +165,7 @@ func (p *Picture) drawShares(s Screen) string {
 		}
 		version := " " + versionNames[n.Revision]
 		if len(n.Images) == 1 {
-			version = " " + shortImage(n.Images[0]) + version
+			version = " " + glossary.ShortImage(n.Images[0]) + version
 		}
 		traffic := Percent(n.Traffic)
 		if match := p.currentMatch(); match != "" && n.Revision == "update" {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
+	"github.com/weir-rollouts/weir/pkg/cli/glossary"
 )
 
 // Why draws what a Rollout waits for.
@@ -303,20 +304,7 @@ func Versions(r *v1beta1.ReleaseRef) string {
 // versions returns the versions before and after a release.
 func versions(r *v1beta1.ReleaseRef) (from, to string) {
 	if len(r.Images) == 1 && r.Images[0].To != "" {
-		return shortImage(r.Images[0].From), shortImage(r.Images[0].To)
+		return glossary.ShortImage(r.Images[0].From), glossary.ShortImage(r.Images[0].To)
 	}
 	return r.Stable, r.Revision
-}
-
-// shortImage returns the tag of an image, or else its name without the registry.
-func shortImage(image string) string {
-	name := image[strings.LastIndex(image, "/")+1:]
-	if name, digest, ok := strings.Cut(name, "@"); ok {
-		_, digest, _ = strings.Cut(digest, ":")
-		return name + "@" + digest[:min(len(digest), 7)]
-	}
-	if _, tag, ok := strings.Cut(name, ":"); ok {
-		return tag
-	}
-	return name
 }

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package glossary has the words for states and actions that the command line and docs/glossary.md share.
+// Package glossary has the words for states, actions and versions that the server's table, the command line and
+// docs/glossary.md share.
 package glossary
 
 import (
@@ -72,10 +73,11 @@ var Terms = []Term{
 	{"deadline", "The longest time without progress. After it, the release is Stalled."},
 }
 
-// FindState returns the state with a name of the API. An unknown name of a newer server is its own title.
+// FindState returns the state with a name of the API, or with a title, as in the server's table. An unknown name of a
+// newer server is its own title.
 func FindState(name string) State {
 	for _, s := range States {
-		if s.Name == name {
+		if s.Name == name || s.Title == name {
 			return s
 		}
 	}
@@ -129,4 +131,17 @@ This page is for everyone who reads output of Weir. The command line and this pa
 		fmt.Fprintf(&b, "| %s | %s |\n", t.Name, t.Meaning)
 	}
 	return b.String()
+}
+
+// ShortImage returns the tag of an image, or else its name without the registry.
+func ShortImage(image string) string {
+	name := image[strings.LastIndex(image, "/")+1:]
+	if name, digest, ok := strings.Cut(name, "@"); ok {
+		_, digest, _ = strings.Cut(digest, ":")
+		return name + "@" + digest[:min(len(digest), 7)]
+	}
+	if _, tag, ok := strings.Cut(name, ":"); ok {
+		return tag
+	}
+	return name
 }

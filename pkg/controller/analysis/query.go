@@ -49,7 +49,12 @@ func (m *Runner) measure(ctx context.Context, subject Subject, s *series) (news 
 	}
 	from, err := m.source(ctx, subject, s, check, trusted)
 	if err != nil {
+		s.isSourceMissing = true
 		return s.setFault(faultOf(err, now), now)
+	}
+	if s.isSourceMissing {
+		// The source exists now. Whether its server answers is known after the next window.
+		s.isSourceMissing, s.measured.Data.Fault, changed = false, judge.Fault{}, true
 	}
 	s.measured.Lag = from.Lag
 	q, over := s.question, s.nextWindow()

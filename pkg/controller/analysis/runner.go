@@ -123,6 +123,8 @@ type series struct {
 	// row describes the metrics that have requests of this release; nil until such metrics were
 	// found.
 	row *metric.Row
+	// isSourceMissing reports whether the fault is about the MetricSource itself, and not about an answer of its server.
+	isSourceMissing bool
 	// queried reports whether this measurement has sent a query. Then its fault shows whether the
 	// target answers.
 	queried bool
@@ -239,6 +241,29 @@ func (m *Runner) SetRequests(rollout types.NamespacedName, subject Subject, ques
 		now.series[name] = s
 	}
 	m.releases[rollout] = now
+}
+
+// RetrySource measures the checks that query a MetricSource at once, because it was created, changed or deleted.
+// Otherwise these checks wait for their next attempt: up to a minute in a release, and up to an hour before one.
+func (m *Runner) RetrySource(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for rollout, release := range m.releases {
+		for check, s := range release.series {
+			if s.asksSource(name) {
+				m.queueFor(s.question).Add(task{rollout, check})
+			}
+		}
+	}
+}
+
+// asksSource reports whether a check queries a MetricSource. The check that a plan uses is known only after it was read.
+func (s *series) asksSource(name string) bool {
+	c := s.measured.Check
+	if rollouts.CheckName(&c) == "" {
+		c = s.question.Check
+	}
+	return c.HTTP == nil && c.Job == nil && c.Use == nil && sourceName(c) == name
 }
 
 // queueFor returns the queue for a question.

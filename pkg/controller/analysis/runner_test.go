@@ -50,6 +50,8 @@ type prometheus struct {
 	answer  source.Answer
 	outcome analysis.Outcome
 	fault   error
+	// missing reports whether the MetricSource does not exist.
+	missing bool
 	windows []time.Time
 	jobs    []analysis.Job
 }
@@ -130,7 +132,7 @@ func (p *prometheus) pods() []metric.Series {
 
 // Source implements analysis.Sources.
 func (p *prometheus) Source(_ context.Context, name, namespace string) (*analysis.Source, error) {
-	if name != "default" {
+	if name != "default" || p.missing {
 		return nil, errors.New("metricsource " + name + " does not exist")
 	}
 	return &analysis.Source{Query: p.ask, Lag: time.Second, RawQueries: true}, nil
@@ -249,6 +251,46 @@ func TestOutage(t *testing.T) {
 			t.Errorf("%d windows after the outage, fault %q", len(got), fault)
 		}
 	})
+}
+
+// TestNewSource checks that a MetricSource that is created is noticed at once: by a check of a release before its first window
+// has ended, and by a check that is tried before a release.
+func TestNewSource(t *testing.T) {
+	for name, test := range map[string]struct {
+		question func(began time.Time) planner.MeasurementRequest
+	}{
+		"release": {func(began time.Time) planner.MeasurementRequest {
+			return planner.MeasurementRequest{Check: rate, Began: began, From: began, Every: time.Hour}
+		}},
+		"trial": {func(began time.Time) planner.MeasurementRequest {
+			from := began.Truncate(time.Hour).Add(-24 * time.Hour)
+			return planner.MeasurementRequest{Check: rate, Began: from, From: from, Every: 2 * time.Minute, Try: true}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &prometheus{missing: true}
+			run(t, p, func(m *analysis.Runner, woken chan event.GenericEvent) {
+				r := rollout(rate)
+				m.SetRequests(web, subject, []planner.MeasurementRequest{test.question(time.Now().Truncate(5 * time.Second))})
+				<-time.After(20 * time.Minute) // the next attempt is a minute, or ten minutes, away
+				synctest.Wait()
+				if _, fault := counts(t, m, r); fault != "metricsource default does not exist" || len(woken) != 1 {
+					t.Fatalf("fault %q, woken %d times", fault, len(woken))
+				}
+				p.missing = false
+				m.RetrySource("other")
+				synctest.Wait()
+				if _, fault := counts(t, m, r); fault == "" {
+					t.Error("another source is not that of the check")
+				}
+				m.RetrySource("default")
+				synctest.Wait()
+				if _, fault := counts(t, m, r); fault != "" || len(woken) != 2 {
+					t.Errorf("fault %q of a source that exists, woken %d times", fault, len(woken))
+				}
+			})
+		})
+	}
 }
 
 // TestForget checks that answers are dropped when there is no question any more. A Rollout that was

@@ -149,6 +149,9 @@ func (s *dependencies) addAnalysis(mgr ctrl.Manager) error {
 	if err := mgr.Add(s.analysis); err != nil {
 		return fmt.Errorf("adding measures: %w", err)
 	}
+	if err := mgr.Add(sourceWatch{mgr.GetCache(), s.analysis.RetrySource}); err != nil {
+		return fmt.Errorf("adding the watch of metric sources: %w", err)
+	}
 	return nil
 }
 

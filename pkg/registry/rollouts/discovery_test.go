@@ -14,6 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
 )
 
 func decoded[T any](t *testing.T, a answer) T {
@@ -116,7 +118,7 @@ func TestOpenAPI(t *testing.T) {
 	}
 }
 
-// The columns are those of OpenKruise, in their order. Additional columns follow in wide output only.
+// The columns are those of OpenKruise, in their order. The state and the versions follow, and more in wide output.
 func TestTable(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t)
@@ -136,20 +138,71 @@ func TestTable(t *testing.T) {
 		}
 		if diff := cmp.Diff([]string{
 			"Name string 0", "STATUS string 0", "CANARY_STEP integer 0", "CANARY_STATE string 0", "MESSAGE string 0", "AGE date 0",
+			"STATE string 0", "VERSIONS string 0",
 			"WAITING-FOR string 1", "SINCE date 1", "STEP string 1", "NEW string 1", "TRAFFIC string 1", "BY string 1",
 		}, columns); diff != "" {
 			t.Errorf("%s: columns (-want +got):\n%s", version, diff)
 		}
 		var rows [][]any
 		for _, r := range table.Rows {
-			rows = append(rows, slices.Concat(r.Cells[:5], r.Cells[6:7], r.Cells[8:]))
+			rows = append(rows, slices.Concat(r.Cells[:5], r.Cells[6:9], r.Cells[10:]))
 		}
 		want := [][]any{
-			{"idle", "Initial", nil, nil, nil, "Deployment idle", nil, nil, nil, nil},
-			{"web", "Progressing", float64(1), "StepPaused", "Rollout is in step(1/3), and you need manually confirm to enter the next step", "approval of step 1/3", "1/3", "2/2", "20%", alice},
+			{"idle", "Initial", nil, nil, nil, "Not ready", nil, "Deployment idle", nil, nil, nil, nil},
+			{"web", "Progressing", float64(1), "StepPaused", "Rollout is in step(1/3), and you need manually confirm to enter the next step", "Waiting", "v1 → v2", "approval of step 1/3", "1/3", "2/2", "20%", alice},
 		}
 		if diff := cmp.Diff(want, rows); diff != "" {
 			t.Errorf("%s: rows (-want +got):\n%s", version, diff)
+		}
+	}
+}
+
+// The versions of a row are those of the image that its latest release changes, and otherwise the revisions. A user needs
+// no permission for them except that for the Rollout.
+func TestTableVersions(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	releasing(t, ns, "web")
+	rows := func() (got []string) {
+		for _, path := range []string{list(v1beta1Path, ns), one(v1beta1Path, ns, "web"), v1beta1Path + "/rollouts?fieldSelector=metadata.namespace%3D" + ns} {
+			a := call(t, request{as: heidi, method: "GET", path: path, headers: map[string]string{"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}}).must(t, http.StatusOK)
+			for _, r := range decoded[metav1.Table](t, a).Rows {
+				got = append(got, fmt.Sprintf("%v: %v", r.Cells[6], r.Cells[7]))
+			}
+		}
+		return got
+	}
+	record := func(change func(*v1beta1.Rollout)) {
+		r := get(t, ns, "web")
+		change(r)
+		call(t, request{as: controller, method: "PUT", path: one(v1beta1Path, ns, "web") + "/status", body: r}).must(t, http.StatusOK)
+	}
+	first := v1beta1.ReleaseRecord{Number: 1, StableRevision: "v1", UpdateRevision: "v2", StartTime: metav1.Now(), FirstDecision: 1}
+	record(func(r *v1beta1.Rollout) { r.Status.Releases = []v1beta1.ReleaseRecord{first} })
+	file(t, ns, get(t, ns, "web"), 1, template("shop/web:1.9", "info", "1"), template("shop/web:1.10", "debug", ""))
+	for _, c := range []struct {
+		want   string
+		change func(*v1beta1.Rollout)
+	}{
+		{"Waiting: 1.9 → 1.10", func(*v1beta1.Rollout) {}},
+		{"Failing: 1.9 → 1.10", func(r *v1beta1.Rollout) {
+			r.Status.Conditions = append(r.Status.Conditions, v1beta1.Condition{Type: "Failing", Status: metav1.ConditionTrue, Reason: "ImagePull", Message: "no image; push it"})
+		}},
+		{"Healthy: 1.9", func(r *v1beta1.Rollout) {
+			r.Status.Conditions, r.Status.Phase = nil, v1beta1.PhaseHealthy
+			r.Status.Releases[0].Outcome, r.Status.Releases[0].EndTime = v1beta1.ReleaseAborted, &first.StartTime
+		}},
+		{"Healthy: 1.10", func(r *v1beta1.Rollout) { r.Status.Releases[0].Outcome = v1beta1.ReleaseSucceeded }},
+		{"Disabled: 1.10", func(r *v1beta1.Rollout) { r.Status.Phase = v1beta1.PhaseDisabled }},
+		{"Disabled: v3", func(r *v1beta1.Rollout) { // its RolloutHistory is not stored yet
+			next := first
+			next.Number, next.StableRevision, next.UpdateRevision, next.Outcome = 2, "v2", "v3", v1beta1.ReleaseSucceeded
+			r.Status.Releases = append(r.Status.Releases, next)
+		}},
+	} {
+		record(c.change)
+		if diff := cmp.Diff([]string{c.want, c.want, c.want}, rows()); diff != "" {
+			t.Errorf("rows (-want +got):\n%s", diff)
 		}
 	}
 }

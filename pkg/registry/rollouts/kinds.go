@@ -68,7 +68,7 @@ var genericKinds = []genericKind{
 				{Name: "STATUS", Type: "string", Description: "The phase of the traffic routing."},
 				{Name: "MESSAGE", Type: "string", Description: "What the traffic routing does or waits for."},
 			},
-			Cells: func(r *rollouts.TrafficRouting) (cells, wide []any) {
+			Cells: func(_ context.Context, r *rollouts.TrafficRouting) (cells, more []any) {
 				return []any{endpoint.TextCell(r.Status.Phase), endpoint.TextCell(r.Status.Message)}, nil
 			},
 		},
@@ -87,12 +87,12 @@ var genericKinds = []genericKind{
 		ValidateUpdate: validation.ValidateRolloutHistoryUpdate,
 		Table: endpoint.Table[*rollouts.RolloutHistory]{
 			Noun:  "rollout history",
-			Cells: func(*rollouts.RolloutHistory) (cells, wide []any) { return nil, nil },
+			Cells: func(_ context.Context, _ *rollouts.RolloutHistory) (cells, more []any) { return nil, nil },
 		},
 	},
 }
 
-func batchReleaseCells(b *rollouts.BatchRelease) (cells, wide []any) {
+func batchReleaseCells(_ context.Context, b *rollouts.BatchRelease) (cells, more []any) {
 	var kind, batch any
 	if b.Spec.WorkloadRef != nil {
 		kind = b.Spec.WorkloadRef.Kind

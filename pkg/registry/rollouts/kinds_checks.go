@@ -4,6 +4,8 @@
 package rollouts
 
 import (
+	"context"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -30,7 +32,7 @@ var (
 		Table: endpoint.Table[*weir.MetricSource]{
 			Noun:    "metric source",
 			Columns: []metav1.TableColumnDefinition{{Name: "URL", Type: "string", Description: "The address of the server."}},
-			Cells: func(s *weir.MetricSource) (cells, wide []any) {
+			Cells: func(_ context.Context, s *weir.MetricSource) (cells, more []any) {
 				if s.Spec.Prometheus == nil {
 					return []any{nil}, nil
 				}
@@ -52,7 +54,7 @@ var (
 		},
 		Table: endpoint.Table[*weir.Check]{
 			Noun: "check", Columns: measuresColumns,
-			Cells: func(c *weir.Check) (cells, wide []any) { return measuresCells(&c.Spec), nil },
+			Cells: func(_ context.Context, c *weir.Check) (cells, more []any) { return measuresCells(&c.Spec), nil },
 		},
 	}
 	clusterChecks = endpoint.Kind[*weir.ClusterCheck, weir.CheckSpec, noStatus]{
@@ -69,7 +71,7 @@ var (
 		},
 		Table: endpoint.Table[*weir.ClusterCheck]{
 			Noun: "cluster check", Columns: measuresColumns,
-			Cells: func(c *weir.ClusterCheck) (cells, wide []any) { return measuresCells(&c.Spec), nil },
+			Cells: func(_ context.Context, c *weir.ClusterCheck) (cells, more []any) { return measuresCells(&c.Spec), nil },
 		},
 	}
 )

@@ -15,17 +15,18 @@ import (
 )
 
 // Table prints the columns that OpenKruise prints, in their order, between the name and the age of each
-// object T. The wide columns follow the age.
+// object T. The columns of Weir follow the age.
 type Table[T Object] struct {
 	// Noun is the name of an object in the descriptions of columns.
 	Noun          string
-	Columns, Wide []metav1.TableColumnDefinition
-	// Cells returns the values of the columns; the printer leaves nil empty.
-	Cells func(T) (cells, wide []any)
+	Columns, More []metav1.TableColumnDefinition
+	// Cells returns the values of both kinds of columns; the printer leaves nil empty. The context has the user and, for
+	// one object, the namespace of the request.
+	Cells func(context.Context, T) (cells, more []any)
 }
 
 // ConvertToTable implements rest.TableConvertor.
-func (p Table[T]) ConvertToTable(_ context.Context, obj, options runtime.Object) (*metav1.Table, error) {
+func (p Table[T]) ConvertToTable(ctx context.Context, obj, options runtime.Object) (*metav1.Table, error) {
 	t := &metav1.Table{}
 	if o, ok := options.(*metav1.TableOptions); !ok || !o.NoHeaders {
 		t.ColumnDefinitions = p.columns()
@@ -41,8 +42,8 @@ func (p Table[T]) ConvertToTable(_ context.Context, obj, options runtime.Object)
 		if !ok {
 			return nil, fmt.Errorf("printing a %T as a %s", obj, p.Noun)
 		}
-		cells, wide := p.Cells(o)
-		return slices.Concat([]any{name}, cells, []any{age}, wide), nil
+		cells, more := p.Cells(ctx, o)
+		return slices.Concat([]any{name}, cells, []any{age}, more), nil
 	})
 	return t, err
 }
@@ -61,5 +62,5 @@ func (p Table[T]) columns() []metav1.TableColumnDefinition {
 	if len(p.Columns) == 0 {
 		age.Name = "Age" // the spelling of a CRD without printer columns
 	}
-	return slices.Concat([]metav1.TableColumnDefinition{name}, p.Columns, []metav1.TableColumnDefinition{age}, p.Wide)
+	return slices.Concat([]metav1.TableColumnDefinition{name}, p.Columns, []metav1.TableColumnDefinition{age}, p.More)
 }

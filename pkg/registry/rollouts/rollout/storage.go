@@ -77,8 +77,10 @@ func (e *Endpoints) LookUpIn(stores map[string]rest.Getter) {
 	e.rollout.finder = storedFinder{e.rollout.finder, stores}
 }
 
-// NewViews returns the endpoints whose responses are computed from Rollouts.
+// NewViews returns the endpoints whose responses are computed from Rollouts. It also connects the table of Rollouts with
+// the histories.
 func (e *Endpoints) NewViews(c Config, from fetch.Sources, histories rest.StandardStorage) (map[string]rest.Storage, fetch.WhyFunc) {
+	e.rollout.tables.histories = histories
 	return view.NewStorage(view.Config{
 		Sources: from, Scheme: c.Scheme, Clock: c.Clock, Histories: histories, Uses: VerbUses(), Rules: c.Rules, CheckClaim: e.rollout.claims.Check,
 	})
@@ -99,6 +101,7 @@ type REST struct {
 	access  *Access
 	maker   commandMaker
 	finder  Finder
+	tables  *tables
 	destroy []func()
 }
 
@@ -110,7 +113,7 @@ var (
 // NewEndpoints opens the store of Rollouts.
 func NewEndpoints(c Config) (*Endpoints, error) {
 	d := &Access{permissions: permissions{authorizer: c.Authorizer, legacyApprovals: c.LegacyApprovals}, controller: c.Controller}
-	r := &REST{access: d, maker: commandMaker{clock: c.Clock, room: c.Room}, finder: c.Finder}
+	r := &REST{access: d, maker: commandMaker{clock: c.Clock, room: c.Room}, finder: c.Finder, tables: &tables{}}
 	if err := r.openRelatedStorages(c); err != nil {
 		return nil, err
 	}
@@ -122,7 +125,7 @@ func NewEndpoints(c Config) (*Endpoints, error) {
 		InUse:         func(r *rollouts.Rollout) bool { return validation.InFlight(&r.Status) },
 		GetAttrs:      getAttrs,
 		AfterDelete:   r.afterDelete,
-		Table:         table,
+		Table:         r.tables.newTable(),
 	}
 	main := strategy{genericStrategy: k.NewStrategy(c.Scheme, d), rules: c.Rules, maker: r.maker}
 	kept := statusStrategy{Strategy: main.genericStrategy}

@@ -51,7 +51,7 @@ func (w explainer) listHistory(ctx context.Context, name string, options runtime
 	}
 	i := slices.IndexFunc(all, func(f filedRelease) bool { return f.record.Number == asked })
 	if i < 0 {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("release: there is no release %d of rollout %s on record", asked, r.Name))
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("there is no release %d of rollout %s on record", asked, r.Name))
 	}
 	out.Releases = limitReleases(r, all[i:i+1])
 	out.Releases[0].Restore = restorePatch(why.ReleasedTemplate(all[i].history), all[0].history)
