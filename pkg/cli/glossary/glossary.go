@@ -125,7 +125,7 @@ This page is for everyone who reads output of Weir. The command line and this pa
 		}
 		fmt.Fprintf(&b, "| %s | `%s` | %s |\n", s.Title, name, s.Meaning)
 	}
-	b.WriteString("\nThe API says `AtRest` for three of these states. The Rollout is not ready if the answer of `why` has `waitingFor`, disabled if its\n" +
+	b.WriteString("\nThe API says `AtRest` for three of these states. The Rollout is not ready if the answer of `why` has `waitingFor.for`, disabled if its\n" +
 		"phase is `Disabled`, and otherwise healthy.\n")
 	b.WriteString("\n## Verbs\n\nA verb is a request about a release. The server records each accepted request as a decision.\n\n| verb | key in `get -w` | effect |\n|---|---|---|\n")
 	for _, a := range Actions {
