@@ -26,8 +26,8 @@ func main() {
 	kubeconfig, verbosity := "", 0
 	flags := pflag.NewFlagSet("weir-controller", pflag.ExitOnError)
 	flags.StringVar(&kubeconfig, "kubeconfig", "", "file that says how to reach the API server; empty inside a cluster")
-	flags.IntVarP(&verbosity, "v", "v", 0, "how much to log: 0 what an operator must see, 4 every plan")
-	flags.BoolVar(&o.Profiling, "profiling", false, "serve profiles under /debug/pprof/ beside /metrics, to anybody who reaches it")
+	flags.IntVarP(&verbosity, "v", "v", 0, "log verbosity: 0 for operators, 2 each plan that changes something, 4 every plan")
+	flags.BoolVar(&o.Profiling, "profiling", false, "serve /debug/pprof on the metrics port, without authentication")
 	o.AddFlags(flags)
 	flags.Usage = func() { usage(flags) }
 	_ = flags.Parse(os.Args[1:]) // exits on an error

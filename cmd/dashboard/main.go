@@ -38,16 +38,16 @@ type options struct {
 func main() {
 	var o options
 	f := pflag.NewFlagSet("weir-dashboard", pflag.ExitOnError)
-	f.StringVar(&o.auth, "auth", "token", "who a user is: token (each pastes one), bearer (the proxy in front sends one), or impersonate (the proxy in front names the user)")
+	f.StringVar(&o.auth, "auth", "token", "how users sign in: token (each user pastes one), bearer (the proxy in front sends a token), or impersonate (the proxy in front names the user)")
 	f.StringVar(&o.address, "listen", "127.0.0.1:8080", "address and port; one that others reach needs a certificate")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the cluster; empty inside a pod")
 	f.StringVar(&o.cluster, "cluster-name", "", "name of the cluster that the header of each page shows")
 	f.StringVar(&o.authority, "certificate-authority", "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt", "authority of the cluster, inside a pod")
 	f.StringVar(&o.certificate, "tls-cert-file", "", "file with the serving certificate; it is reloaded when it changes")
 	f.StringVar(&o.key, "tls-private-key-file", "", "private key of the certificate")
-	f.StringVar(&o.clientCA, "client-ca-file", "", "authority of the certificate that the proxy in front shows")
+	f.StringVar(&o.clientCA, "client-ca-file", "", "CA of the proxy's client certificate")
 	f.StringVar(&o.sessionKey, "session-key-file", "", "file of 32 bytes that replicas share, for token; without it sessions end with the process")
-	f.StringVar(&o.secretFile, "proxy-secret-file", "", "file with what the proxy in front sends as X-Weir-Proxy, for impersonate")
+	f.StringVar(&o.secretFile, "proxy-secret-file", "", "file with the shared secret that the proxy sends in X-Weir-Proxy, for impersonate")
 	f.StringVar(&o.impersonate.Prefix, "impersonate-prefix", "", "what is before the name of each user and group, for impersonate")
 	f.StringVar(&o.impersonate.UserHeader, "user-header", "X-Forwarded-User", "header with the name of the user, for impersonate")
 	f.StringVar(&o.impersonate.GroupsHeader, "groups-header", "X-Forwarded-Groups", "header with the groups of the user, for impersonate; empty reads none")
@@ -134,7 +134,7 @@ func (o *options) newSessions() (dashboard.Identity, error) {
 
 func (o *options) newImpersonation(ctx context.Context, config *rest.Config) (dashboard.Identity, error) {
 	if o.impersonate.Prefix == "" || strings.HasPrefix(o.impersonate.Prefix, "system:") {
-		return nil, errors.New("--impersonate-prefix must be there, and not begin with system:, so that nobody is taken for a user of the cluster itself")
+		return nil, errors.New("--impersonate-prefix is required, and must not begin with system:, so that no user can be a user of the cluster itself")
 	}
 	if o.secretFile != "" {
 		secret, err := os.ReadFile(o.secretFile)

@@ -21,8 +21,8 @@ admission webhook that holds a workload the moment its template changes. It
 keeps its objects in an etcd of its own, embedded unless --etcd-servers names
 another, and asks the cluster who a caller is and what the caller may do.`
 
-// sections are the flags that most people need, by topic and in order.
-// A text replaces one that says too much for a first look.
+// sections are the flags that most people need, by topic and in order. A text in the second column replaces
+// the flag's own long description in this short help; --help-all shows the long one.
 var sections = []struct {
 	name  string
 	flags [][2]string
@@ -134,10 +134,10 @@ func (o *Options) flags() *pflag.FlagSet {
 	all := pflag.NewFlagSet("weir-apiserver", pflag.ContinueOnError)
 	all.StringVar(&o.WebhookClientCA, "webhook-client-ca-file", o.WebhookClientCA, "file with the authorities of the client certificate that kube-apiserver shows to webhooks; without it anybody may ask")
 	all.IntVar(&o.WebhookPort, "webhook-port", o.WebhookPort, "port of the admission webhook of workloads; 0 serves none")
-	all.BoolVar(&o.Pages, "ui", o.Pages, "serve the dashboard: files for a browser, which asks for all else as its user")
+	all.BoolVar(&o.Pages, "ui", o.Pages, "serve the dashboard; its API requests use the identity of the user")
 	all.StringVar(&o.ControllerUser, "controller-user", o.ControllerUser, "the user that weir-controller is")
 	all.StringVar(&o.LegacyApprovals, "legacy-approvals", o.LegacyApprovals,
-		"whether a decision by a write of the status, as older clients give it, needs the permission of its verb: check or allow")
+		"whether older clients that approve by a status write need the permission of the verb: check or allow")
 	all.StringVar(&o.Store.DataDir, "data-dir", o.Store.DataDir, "directory of the embedded etcd; back it up")
 	all.Var(&o.Store.Limit, "data-limit", "how large the embedded etcd may grow, between 64Mi and 8Gi")
 	all.Var(&o.NamespaceLimit, "namespace-data-limit", "how many bytes of the store the objects of one namespace may use, RolloutHistories included; 0 means a quarter of --data-limit or of --objects-data-limit, whichever is less")
@@ -151,9 +151,9 @@ func (o *Options) flags() *pflag.FlagSet {
 	all.BoolVar(&o.Rules.AnyWorkloadKind, "any-workload-kind", o.Rules.AnyWorkloadKind,
 		"accept Rollouts of kinds of workloads that are not known")
 	all.BoolVar(&o.Standalone.Enabled, "standalone", o.Standalone.Enabled,
-		"serve without a cluster, on this machine only, to one user who may do everything, and forget it all unless --data-dir is given; for developing clients")
+		"serve without a cluster, on this machine only, to one user who may do everything; keep all objects in memory, or with --data-dir on disk; for developing clients")
 	all.StringVar(&o.Standalone.Kubeconfig, "standalone-kubeconfig", o.Standalone.Kubeconfig,
-		"where --standalone writes how to reach it; kubeconfig in the data directory if empty")
+		"file in which --standalone writes its kubeconfig; if empty, kubeconfig in the data directory")
 	if o.InProcess != nil {
 		o.InProcess.AddFlags(all)
 	}

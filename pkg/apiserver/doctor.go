@@ -16,16 +16,16 @@ import (
 	"github.com/weir-rollouts/weir/pkg/store"
 )
 
-const aboutDoctor = `Look at an installation of Weir, say what is wrong, and how to mend it. Nothing
-is changed. It needs the rights of a cluster administrator. The exit code is 1 if
-anything was found, or could not be looked at.
+const aboutDoctor = `Check a Weir installation, and name the fix of each problem. Nothing is changed.
+The command needs the permissions of a cluster administrator. The exit code is 1 if
+a check found a problem or could not run.
 
   weir-apiserver doctor
   weir-apiserver doctor -o json
   weir-apiserver doctor --check=access,webhook
 
-What a certificate is verified against can be seen from where the Services of
-the cluster are reached. The embedded etcd can be seen from its pod:
+The check of certificates must run where cluster Services are reachable, for
+example in a pod. The check of the embedded etcd must run in its pod:
 
   kubectl -n weir-system exec deploy/weir-apiserver -- \
       /weir-apiserver doctor --check=etcd --data-dir=/var/lib/weir/data`
@@ -41,7 +41,7 @@ type doctorCommand struct {
 func newDoctor() *cobra.Command {
 	var d doctorCommand
 	cmd := &cobra.Command{
-		Use: "doctor", Short: "say what is wrong with an installation, and how to mend it", Long: aboutDoctor,
+		Use: "doctor", Short: "check a Weir installation, and name the fix of each problem", Long: aboutDoctor,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return d.run(cmd) },
 	}
@@ -49,8 +49,8 @@ func newDoctor() *cobra.Command {
 	f.StringVar(&d.kubeconfig, "kubeconfig", "", aboutKubeconfig)
 	f.StringVarP(&d.output, "output", "o", "text", "text or json")
 	f.StringSliceVar(&d.checks, "check", nil, "only these checks")
-	f.StringVar(&d.dataDir, "data-dir", "", "directory of an embedded etcd that runs, to look at it too")
-	addEtcdFlags(f, &d.etcd, "an etcd to look at too")
+	f.StringVar(&d.dataDir, "data-dir", "", "directory of the running embedded etcd, to check it too")
+	addEtcdFlags(f, &d.etcd, "an external etcd, to check it too")
 	help := withSubcommandHelp(cmd).HelpFunc()
 	cmd.SetHelpFunc(func(cmd *cobra.Command, args []string) {
 		help(cmd, args)

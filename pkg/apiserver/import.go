@@ -22,8 +22,8 @@ and store them for weir-apiserver, which may run. Uids, times, generations,
 managed fields, finalizers and status stay, so a release continues where it is.
 Nothing in the cluster is changed, and the custom resources stay as they are.
 
-The manager of OpenKruise must be stopped, weir-controller, if it is apart, not be
-started yet, and the API still be that of the CRDs. docs/migrate.md has every step.
+Before the import: stop OpenKruise's manager; do not start a separate
+weir-controller; leave the CRDs in place. docs/migrate.md has every step.
 
   weir-apiserver import --dry-run --kubeconfig ~/.kube/config
   kubectl -n weir-system exec deploy/weir-apiserver -- \

@@ -18,20 +18,19 @@ import (
 )
 
 const (
-	aboutSnapshot = `Save all that weir-apiserver stores, as it is at this moment, in FILE, or send it
-to the standard output if FILE is -. The server may run, or not. The file
-replaces the one before as a whole or not at all; it has the format of etcd.
+	aboutSnapshot = `Save a snapshot of the store of weir-apiserver in FILE, or write it to the
+standard output if FILE is -. The server may run, or not. An existing FILE is
+replaced only when the new one is complete. The file has the format of etcd.
 
   weir-apiserver snapshot weir.db
   kubectl -n weir-system exec deploy/weir-apiserver -- \
       /weir-apiserver snapshot - --data-dir /var/lib/weir/data >weir.db
   weir-apiserver snapshot weir.db --etcd-servers https://etcd-0:2379 --etcd-cafile ca.crt \
       --etcd-certfile client.crt --etcd-keyfile client.key`
-	aboutRestore = `Make the data directory of a weir-apiserver from a snapshot: FILE, or the
-standard input if FILE is -. The server must not run, and the directory must
-have no data. Every object is as it was, its uid included. Resource versions go
-on beyond all that clients may know, so watches that lived through it start
-again with what is there now.
+	aboutRestore = `Restore a snapshot into a new data directory of weir-apiserver. The snapshot is
+FILE, or the standard input if FILE is -. The server must not run, and the
+directory must have no data. Every object is as it was, including its uid.
+Resource versions continue above the old ones, so clients list and watch again.
 
   weir-apiserver restore weir.db --data-dir /var/lib/weir
 
@@ -43,7 +42,7 @@ func newSnapshot() *cobra.Command {
 	var remote store.Remote
 	dir := defaultDataDir
 	cmd := &cobra.Command{
-		Use: "snapshot FILE", Short: "save all that is stored", Long: aboutSnapshot, Args: requireOneFile,
+		Use: "snapshot FILE", Short: "save a snapshot of the store", Long: aboutSnapshot, Args: requireOneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			content, err := writeOutput(cmd, args[0], func(out io.Writer) (store.Content, error) {
 				if len(remote.Servers) > 0 {
@@ -76,7 +75,7 @@ func addEtcdFlags(f *pflag.FlagSet, r *store.Remote, usage string) {
 func newRestore() *cobra.Command {
 	dir := defaultDataDir
 	cmd := &cobra.Command{
-		Use: "restore FILE", Short: "make a data directory of what was saved", Long: aboutRestore, Args: requireOneFile,
+		Use: "restore FILE", Short: "restore a snapshot into a new data directory", Long: aboutRestore, Args: requireOneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			in := cmd.InOrStdin()
 			if name := args[0]; name != "-" {

@@ -28,17 +28,18 @@ import (
 	"github.com/weir-rollouts/weir/pkg/workload"
 )
 
-const aboutUninstall = `Give every workload back and take Weir out of the API of the cluster, in the
-order in which nothing is blocked: Rollouts first, while weir-controller runs;
-then BatchReleases and TrafficRoutings; then what asks Weir before a workload
-changes; then the APIServices. What runs is left, and is removed as it was
-installed: kubectl delete -k artifacts/small.
+const aboutUninstall = `Return every workload to its native controller and remove Weir from the API of
+the cluster, in an order that blocks nothing: first the Rollouts, while
+weir-controller runs; then the BatchReleases and TrafficRoutings; then the
+webhooks and policies; then the APIServices. The Deployments of Weir stay;
+delete them as you installed them, for example with
+kubectl delete -k artifacts/small.
 
-It refuses while a release is in progress, unless one of these flags is set:
---finish lets the native controllers take the new version to the end,
---leave-paused aborts it: all pods run the stable version, and the workload
-stays paused with the new template. A release that was aborted before is left
-so in any case.
+The command refuses while a release is in progress, unless one of these flags is
+set. With --finish, the native controllers release the new version to all pods.
+With --leave-paused, the release is aborted: all pods run the stable version, and
+the workload stays paused with the new template. A release that was aborted
+before stays paused in any case.
 
   weir-apiserver uninstall --kubeconfig ~/.kube/config`
 
@@ -55,7 +56,7 @@ type uninstaller struct {
 func newUninstall() *cobra.Command {
 	u := &uninstaller{timeout: 10 * time.Minute}
 	cmd := &cobra.Command{
-		Use: "uninstall", Short: "give every workload back, and take Weir out of the cluster", Long: aboutUninstall, Args: cobra.NoArgs,
+		Use: "uninstall", Short: "return every workload to its native controller, and remove Weir from the cluster", Long: aboutUninstall, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			u.out = cmd.OutOrStdout()
 			if err := u.run(cmd.Context()); err != nil {
@@ -68,7 +69,7 @@ func newUninstall() *cobra.Command {
 	f.StringVar(&u.kubeconfig, "kubeconfig", "", aboutKubeconfig)
 	f.BoolVar(&u.finish, "finish", false, "let the native controllers finish releases that are in progress")
 	f.BoolVar(&u.leavePaused, "leave-paused", false, "abort releases that are in progress and leave their workloads paused")
-	f.DurationVar(&u.timeout, "timeout", u.timeout, "how long to wait for workloads to be restored")
+	f.DurationVar(&u.timeout, "timeout", u.timeout, "how long to wait for the return of the workloads to their native controllers")
 	cmd.MarkFlagsMutuallyExclusive("finish", "leave-paused")
 	return withSubcommandHelp(cmd)
 }
@@ -104,7 +105,7 @@ func (u *uninstaller) run(ctx context.Context) error {
 	if err := u.deleteAPIServices(ctx); err != nil {
 		return err
 	}
-	fmt.Fprintln(u.out, "Weir is out of the way; what runs is removed as it was installed, such as by kubectl delete -k artifacts/small")
+	fmt.Fprintln(u.out, "Weir is removed from the API. The Deployments of Weir stay; delete them as you installed them, for example with kubectl delete -k artifacts/small")
 	return nil
 }
 

@@ -30,7 +30,7 @@ func newViewOptions() ViewOptions {
 
 func (o *ViewOptions) addFlags(all *pflag.FlagSet) {
 	all.IntVar(&o.MaxOpenTrees, "max-open-trees", o.MaxOpenTrees,
-		"how many Rollouts may be watched with all that belongs to them, by however many viewers; 0 for none")
+		"maximum number of Rollouts whose object trees are watched at the same time; 0 for none")
 }
 
 // newTreeConfig returns the configuration of the computed endpoints.

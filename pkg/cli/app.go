@@ -33,9 +33,9 @@ const aboutAll = `Inspect and control Weir releases.
   kubectl weir history web                  who approved what, and why?
   kubectl weir history -A --since 24h       all decisions of the last day
   kubectl weir plan web --image app=web:v8  preview a release of v8
-  kubectl weir wait web --for=paused        for CI; exits non-zero if the release is aborted
+  kubectl weir wait web --for=waiting       for CI; exits non-zero if the release is aborted
   kubectl weir rollback web                 back to the stable version
-  kubectl weir undo web --to 11             back to an earlier release
+  kubectl weir undo web --to 11             release an earlier version again, through all steps
   kubectl weir diff web 11 12               what changed between two releases?
   kubectl weir convert -f rollout.yaml      move here from Argo Rollouts or Flagger
 

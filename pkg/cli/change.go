@@ -69,9 +69,9 @@ func newSet(a *app) *cobra.Command {
 
 func newUndo(a *app) *cobra.Command {
 	c := &changeCommand{app: a}
-	cmd := c.newRolloutCommand("undo NAME", "Roll back to an earlier release (shows the plan and asks first)", cobra.ExactArgs(1),
+	cmd := c.newRolloutCommand("undo NAME", "Release an earlier version again, through all steps (shows the plan and asks first)", cobra.ExactArgs(1),
 		func(ctx context.Context, t *target, _ []string) error { return c.undo(ctx, t) })
-	cmd.Flags().Int64Var(&c.to, "to", 0, "number of the release to go back to (default: the version before the current one)")
+	cmd.Flags().Int64Var(&c.to, "to", 0, "number of the release whose version is released again (default: the version before the current one)")
 	c.addFlags(cmd)
 	return cmd
 }
@@ -85,7 +85,7 @@ func (c *changeCommand) undo(ctx context.Context, t *target) error {
 func (c *changeCommand) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.BoolVarP(&c.yes, "yes", "y", false, "do not ask for confirmation, even if the plan has errors")
-	f.BoolVar(&c.wait, "wait", false, "then wait until the release is over, or someone has to act")
+	f.BoolVar(&c.wait, "wait", false, "after the change, wait until the release is over, or someone has to act")
 	f.DurationVar(&c.timeout, "timeout", 30*time.Minute, "how long --wait waits")
 	addDryRun(cmd, &c.dryRun)
 }

@@ -57,7 +57,10 @@ func (d *verbCommand) decide(ctx context.Context, t *target) error {
 	if err != nil {
 		return err
 	}
-	if text := strings.TrimSuffix(action.Title+": "+draw.Effect(action), ": "); text != "" {
+	if text := action.Title; text != "" {
+		if effect := draw.Effect(action); effect != "" {
+			text += ". " + strings.ToUpper(effect[:1]) + effect[1:]
+		}
 		d.printNote("%s: %s", t.name, text)
 	}
 	if err := d.askMissingFields(action); err != nil {

@@ -57,7 +57,7 @@ var listedRollouts = []listed{
 	{"pay", "mail", [8]string{"Waiting", "v1 → v2", "1/2", "1/1", "x-canary: yes", "the end of its pause", "2m", ""}},
 	{"pay", "api", [8]string{"Failing", "v3 → v4", "1/3", "0/1", "", "pods of step 1/3: 1 of 1 new pods: container app: ImagePullBackOff (not found)", "9m", ""}},
 	{"shop", "web", [8]string{"Waiting", "v7 → v8", "2/3", "4/5", "50%", "approval of step 2/3", "14m", "alice"}},
-	{"shop", "cart\x1b[2J", [8]string{"Aborted", "v1 → v2", "1/3", "0/0", "", "retry, rollback or another template", "5h", "bob"}},
+	{"shop", "cart\x1b[2J", [8]string{"Aborted", "v1 → v2", "1/3", "0/0", "", "a decision: retry, roll back, or release another version", "5h", "bob"}},
 }
 
 // listServer serves the table of Rollouts. A user who is not everywhere may read only the namespace shop, and may promote

@@ -48,7 +48,7 @@ namespace, or with -A of the cluster, for example for an audit. Times are in UTC
 	cmd.Flags().AddFlagSet(one.Flags())
 	cmd.PreRunE = one.PreRunE
 	cmd.Flags().BoolVarP(&audit.everywhere, "all-namespaces", "A", false, "list the decisions of all namespaces")
-	cmd.Flags().StringVar(&since, "since", "", "list only decisions of this long, for example 24h or 7d")
+	cmd.Flags().StringVar(&since, "since", "", "list only decisions newer than this, for example 24h or 7d")
 	cmd.RunE = func(c *cobra.Command, args []string) error {
 		audit.format = c.Flags().Lookup("output").Value.String()
 		if len(args) == 1 && !audit.everywhere && since == "" && audit.format != "csv" {

@@ -68,13 +68,13 @@ func newVerbs(a *app) []*cobra.Command {
 // newDo returns the command for verbs that this program does not know.
 func newDo(a *app) *cobra.Command {
 	d := &verbCommand{app: a, continuesRelease: true}
-	cmd := a.newCommand("do NAME VERB", "Use any action that the server supports", cobra.ExactArgs(2), func(ctx context.Context, args []string) error {
+	cmd := a.newCommand("do NAME VERB", "Send any verb that the server supports", cobra.ExactArgs(2), func(ctx context.Context, args []string) error {
 		d.verb = args[1]
 		return d.run(ctx, args[:1])
 	})
 	cmd.ValidArgsFunction = completeNames(a, "why", listVerbs)
 	d.addFlags(cmd, true, true)
-	cmd.Flags().Int32Var(&d.step, "step", 0, "the step, for an action that needs one")
+	cmd.Flags().Int32Var(&d.step, "step", 0, "the step, for a verb that needs one")
 	return cmd
 }
 

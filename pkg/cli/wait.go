@@ -23,11 +23,11 @@ processed yet, wait for the release of that change. If there is no release, wait
 the Rollout as it is.
 
   kubectl weir wait web --for=healthy --timeout=30m
-  kubectl weir wait web --for=paused,healthy --no-people
+  kubectl weir wait web --for=waiting,healthy
 
 If several conditions are given, the first one reached wins:
   healthy   the release is over, and all pods run the new version
-  paused    someone has to act, for example approve a step
+  waiting   someone has to act, for example approve a step (paused means the same)
   step=N    step N has its pods and its traffic, or is over
   aborted   the abort is complete
 
@@ -47,9 +47,9 @@ func newWait(a *app) *cobra.Command {
 	cmd := a.newRolloutCommand("wait NAME", "Wait for a release in CI, with an exit code for each result", cobra.ExactArgs(1), w.run)
 	cmd.Aliases, cmd.Long = []string{"status"}, aboutWait
 	f := cmd.Flags()
-	f.StringSliceVar(&w.conditions, "for", []string{"healthy"}, "healthy, paused, step=N or aborted; the first one reached wins")
+	f.StringSliceVar(&w.conditions, "for", []string{"healthy"}, "healthy, waiting, step=N or aborted; the first one reached wins")
 	f.DurationVar(&w.timeout, "timeout", 30*time.Minute, "how long to wait; 0 checks once and returns")
-	f.BoolVar(&w.noPeople, "no-people", false, "exit with code 3 as soon as someone has to act")
+	f.BoolVar(&w.noPeople, "no-people", false, "for unattended jobs: exit with code 3 as soon as someone has to act")
 	return cmd
 }
 
@@ -60,8 +60,8 @@ func validateConditions(conditions []string) error {
 		if n, err := strconv.Atoi(step); isStep && err == nil && n > 0 {
 			continue
 		}
-		if !slices.Contains([]string{"healthy", "paused", "aborted"}, c) {
-			return fmt.Errorf("--for=%s must be healthy, paused, step=N or aborted", c)
+		if !slices.Contains([]string{"healthy", "waiting", "paused", "aborted"}, c) {
+			return fmt.Errorf("--for=%s must be healthy, waiting, step=N or aborted", c)
 		}
 	}
 	return nil
@@ -241,7 +241,7 @@ func isReached(condition string, seen *poll) bool {
 		return w.State == "Aborted"
 	case w.State == "Aborted", w.State == "Aborting":
 		return false
-	case condition == "paused":
+	case condition == "waiting", condition == "paused": // paused is the older name
 		return needsPerson(w)
 	}
 	n, _ := strconv.ParseInt(strings.TrimPrefix(condition, "step="), 10, 32) // checkFor has validated the number

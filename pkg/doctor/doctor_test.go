@@ -278,7 +278,7 @@ func TestMistakes(t *testing.T) {
 		},
 		"Rollouts where nothing is held": {
 			func(_ *testing.T, f *Facts) { f.Unheld = map[string]int{"kube-system": 2} },
-			"unheld", "2 Rollouts do not protect their workloads: no workload is held in the namespace kube-system", "kubectl -n kube-system delete rollouts",
+			"unheld", "2 Rollouts do not protect their workloads: Weir never holds workloads in namespace kube-system", "kubectl -n kube-system delete rollouts",
 		},
 		"storage": {
 			func(_ *testing.T, f *Facts) { f.ReadError = errors.New("etcdserver: request timed out") },

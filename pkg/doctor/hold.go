@@ -65,7 +65,7 @@ func NormalizedConditions(w admissionv1.MutatingWebhook) []string {
 func checkWebhooks(f Facts) (found findings, well string) {
 	wanted, err := f.Wanted.Webhooks()
 	if err != nil {
-		found.addProblem("use a program that was built well", "%v", err)
+		found.addProblem("reinstall weir; this build is damaged", "%v", err)
 	}
 	for _, want := range wanted {
 		have, ok := f.Webhooks[want.Name]

@@ -393,7 +393,7 @@ func (f Forecast) trafficFindings(b Start, _ Environment) []rollouts.Finding {
 	return nil
 }
 
-// checkFindings returns what the trial of the checks on the version in service has found.
+// checkFindings returns what the trial of the checks on the stable version has found.
 func (f Forecast) checkFindings(b Start, _ Environment) []rollouts.Finding {
 	c := b.Rollout.Status.Condition(rollouts.ConditionMeasurable)
 	at := slices.IndexFunc(f.Steps, func(s rollouts.PlannedStep) bool { return s.State != Done && len(s.Then.Checks) > 0 })

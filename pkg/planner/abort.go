@@ -160,7 +160,7 @@ func abortWaitReason(f facts, hasActions, trafficRemains bool) string {
 	case trafficRemains:
 		return ": requests still go to the update revision"
 	case !w.Settled:
-		return ": the native controller has not done yet what it was told"
+		return ": the native controller has not acted on the latest change of the workload yet"
 	case w.UpdatedReplicas+w.SupersededReplicas > 0:
 		return ": pods of another revision are still there"
 	case w.StableReadyReplicas < w.Replicas:

@@ -130,7 +130,7 @@ func holdBypassed(d *draft) {
 		d.act(HoldWorkload{Again: true})
 		return
 	}
-	message := fmt.Sprintf("revision %s was set without being held, since no part of admission saw it; it was held as soon as that was noticed, and pods of it may have served before step 1", newName(d.facts))
+	message := fmt.Sprintf("admission missed a change of the workload, so revision %s was not held at once, and its pods may have received requests before step 1; Weir holds it now. Run kubectl weir doctor", newName(d.facts))
 	if c := d.status.Condition(rollouts.ConditionBypassed); c == nil || c.Message != message {
 		d.warn(string(rollouts.ConditionBypassed), message)
 	}
@@ -144,7 +144,7 @@ func recordMissedRelease(d *draft, stable string) {
 	if d.w.Replicas == 0 {
 		return
 	}
-	message := fmt.Sprintf("revision %s was set without being held, and every pod runs it; no part of admission saw it", d.progress().UpdateRevision)
+	message := fmt.Sprintf("admission missed a change of the workload, so revision %s was released to every pod without the steps of the Rollout. Run kubectl weir doctor", d.progress().UpdateRevision)
 	d.warn(string(rollouts.ConditionBypassed), message)
 	d.setCondition(rollouts.ConditionBypassed, metav1.ConditionTrue, "ReleasedUnheld", message)
 	openRecord(d)

@@ -108,7 +108,7 @@ func openChecksVerdict(f facts, open []string, wake time.Duration) Verdict {
 
 // setAnalysisMessage sets the message of a step whose checks are running.
 func setAnalysisMessage(d *draft, _ *rollouts.Step) {
-	d.setStepMessage("its metrics are measured: " + strings.Join(waitMessages(d.verdicts), "; "))
+	d.setStepMessage("its checks are running: " + strings.Join(waitMessages(d.verdicts), "; "))
 }
 
 // judgeUndecidedChecks makes a paused step wait for a person if checks have failed or are inconclusive and the

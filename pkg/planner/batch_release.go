@@ -30,7 +30,7 @@ func DecideBatch(in BatchInput) BatchDecision {
 		// Two releases of one workload would overwrite each other's target.
 		rule = "taken"
 		d.status.Drive = nil
-		d.status.Message = fmt.Sprintf("Rollout %s releases this workload, so that nothing is done here; delete one of the two", d.ReleasedBy)
+		d.status.Message = fmt.Sprintf("Rollout %[1]s already releases this workload, so this BatchRelease does nothing; delete this BatchRelease or Rollout %[1]s", d.ReleasedBy)
 	case d.workload == nil:
 		rule = "workload gone"
 		d.complete()
@@ -315,7 +315,7 @@ func (d *batchDraft) warnAboutRepair(target Target) {
 	if w.Extra.Tampered {
 		d.events = append(d.events, Event{
 			Warning: true, Reason: EventExtraRepaired,
-			Message: "the Deployment beside the workload was not as it is to be; only Weir writes it, and it was put right",
+			Message: "another client changed the canary Deployment, and Weir restores it; do not edit this Deployment",
 		})
 	}
 }

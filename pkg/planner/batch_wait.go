@@ -32,7 +32,7 @@ func batchWaitReason(f facts) string {
 	case w.UpdatedReadyReplicas < desired:
 		return "not all new pods are ready yet"
 	case w.HasSurplusPods, f.replacesPods() && w.StableReplicas > w.Replicas-desired:
-		return "old pods are still to go"
+		return "old pods are still running"
 	default:
 		return ""
 	}

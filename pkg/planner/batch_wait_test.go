@@ -23,7 +23,7 @@ func TestMessageAfterWaiting(t *testing.T) {
 			w.UpdatedReplicas = 1
 		},
 		"not all new pods are ready yet": func(*planner.Workload) {},
-		"old pods are still to go": func(w *planner.Workload) {
+		"old pods are still running": func(w *planner.Workload) {
 			w.UpdatedReadyReplicas, w.StableReplicas = 2, 4 // their nodes were deleted
 		},
 		"the native controller has not acted": func(w *planner.Workload) { w.Settled = false },

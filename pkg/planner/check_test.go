@@ -192,7 +192,7 @@ func (c *invariants) checkCommit(actor string, next object.Object) {
 func (c *invariants) checkMessageMatchesChecks(r *rollouts.Rollout) {
 	a, p := r.Status.Analysis, r.Status.Active()
 	_, plan := r.Spec.Strategy.Active()
-	if a == nil || p == nil || plan == nil || p.State == rollouts.BeforeStepUpgrade || !strings.Contains(r.Status.Message, ", and its metrics are measured: ") {
+	if a == nil || p == nil || plan == nil || p.State == rollouts.BeforeStepUpgrade || !strings.Contains(r.Status.Message, ", and its checks are running: ") {
 		return
 	}
 	reported := func(name string) bool {

@@ -104,8 +104,8 @@ var waitsByState = map[State]func(*rollouts.Rollout, *rollouts.Progress) (Wait, 
 	StateInitializing:   fixedWait(WaitTraffic, "the Services and routers of the plan"),
 	StateInStep:         describeStepWait,
 	StatePaused:         fixedWait(WaitDecision, "resume"),
-	StateRefused:        fixedWait(WaitDecision, "abort, rollback or the template of the release"),
-	StateSuperseding:    fixedWait(WaitWorkload, "another template to take over"),
+	StateRefused:        fixedWait(WaitDecision, "a decision: abort, roll back, or apply the template of the release again"),
+	StateSuperseding:    fixedWait(WaitWorkload, "the newer template to replace this release"),
 	StateAborted:        describeAbortWait,
 	StateFinalising:     fixedWait(WaitWorkload, workloadRestore),
 	StateRestoring:      fixedWait(WaitWorkload, workloadRestore),
@@ -115,7 +115,7 @@ var waitsByState = map[State]func(*rollouts.Rollout, *rollouts.Progress) (Wait, 
 	StateWorkloadGone:   fixedWait(WaitWorkload, workloadRestore),
 }
 
-const workloadRestore = "the workload to be restored"
+const workloadRestore = "the return of the workload to its native controller"
 
 func fixedWait(wait Wait, text string) func(*rollouts.Rollout, *rollouts.Progress) (Wait, string) {
 	return func(*rollouts.Rollout, *rollouts.Progress) (Wait, string) { return wait, text }
@@ -123,13 +123,16 @@ func fixedWait(wait Wait, text string) func(*rollouts.Rollout, *rollouts.Progres
 
 // describeAbortWait returns what an aborted release waits for.
 func describeAbortWait(r *rollouts.Rollout, p *rollouts.Progress) (Wait, string) {
+	stalled := r.Status.Stalled()
 	switch {
+	case stalled != nil && slices.Contains([]rollouts.StallReason{rollouts.StalledStableGone, rollouts.StalledStableEdited}, rollouts.StallReason(stalled.Reason)):
+		return WaitDecision, "a person: the stable version is lost" // the condition Stalled says how to continue
 	case r.Status.Activity() == rollouts.ActivityAborting:
-		return WaitPods, "the pods of the stable revision"
+		return WaitPods, "the pods of the stable version"
 	case p.RollingBack:
 		return WaitWorkload, "the stable template"
 	default:
-		return WaitDecision, "retry, rollback or another template"
+		return WaitDecision, "a decision: retry, roll back, or release another version"
 	}
 }
 
@@ -148,12 +151,12 @@ func describeStepWait(r *rollouts.Rollout, p *rollouts.Progress) (Wait, string) 
 	case rollouts.StepUpgrade:
 		return WaitPods, "pods of " + place
 	case rollouts.StepMetricsAnalysis:
-		return WaitChecks, describeChecksWait(r, r.Status.Analysis.Of(p.CurrentStepIndex), "metrics of "+place, place)
+		return WaitChecks, describeChecksWait(r, r.Status.Analysis.Of(p.CurrentStepIndex), "checks of "+place, place)
 	case rollouts.StepPaused:
 		until := PauseEnd(r)
 		switch c := checkHoldingTimedPause(r); {
 		case c != nil && (c.Result == rollouts.CheckRunning || c.Result == ""):
-			return WaitChecks, "metrics of " + place
+			return WaitChecks, "checks of " + place
 		case c != nil:
 			return WaitApproval, fmt.Sprintf("approval of %s: check %s is %s", place, c.Name, strings.ToLower(string(c.Result)))
 		case until.IsZero():

@@ -44,8 +44,8 @@ func TestWaitingFor(t *testing.T) {
 		"new":       {phase(rollouts.PhaseInitial), planner.WaitWorkload, "a workload", made},
 		"healthy":   {phase(rollouts.PhaseHealthy), planner.WaitNothing, "nothing", metav1.Time{}},
 		"disabled":  {phase(rollouts.PhaseDisabled), planner.WaitNothing, "nothing", metav1.Time{}},
-		"disabling": {phase(rollouts.PhaseDisabling), planner.WaitWorkload, "the workload to be restored", metav1.Time{}},
-		"deleted":   {func(r *rollouts.Rollout) { r.DeletionTimestamp = &entered }, planner.WaitWorkload, "the workload to be restored", entered},
+		"disabling": {phase(rollouts.PhaseDisabling), planner.WaitWorkload, "the return of the workload to its native controller", metav1.Time{}},
+		"deleted":   {func(r *rollouts.Rollout) { r.DeletionTimestamp = &entered }, planner.WaitWorkload, "the return of the workload to its native controller", entered},
 		"before":    {at(1, rollouts.BeforeStepUpgrade), planner.WaitTraffic, "traffic of step 1/2", entered},
 		"upgrading": {at(1, rollouts.StepUpgrade), planner.WaitPods, "pods of step 1/2", entered},
 		"crashing": {func(r *rollouts.Rollout) {
@@ -67,7 +67,7 @@ func TestWaitingFor(t *testing.T) {
 		"measured": {func(r *rollouts.Rollout) {
 			at(2, rollouts.StepMetricsAnalysis)(r)
 			waitForCheck(r, rollouts.Check{Job: &rollouts.JobCheck{}}, entered)
-		}, planner.WaitChecks, "metrics of step 2/2", entered},
+		}, planner.WaitChecks, "checks of step 2/2", entered},
 		"routing": {at(2, rollouts.StepTrafficRouting), planner.WaitTraffic, "traffic of step 2/2", entered},
 		"waiting": {at(1, rollouts.StepPaused), planner.WaitApproval, "approval of step 1/2", entered},
 		"unrouted": {func(r *rollouts.Rollout) {
@@ -98,7 +98,7 @@ func TestWaitingFor(t *testing.T) {
 		"timed, and measured again": {func(r *rollouts.Rollout) {
 			at(2, rollouts.StepPaused)(r)
 			waitForCheck(r, rollouts.Check{SuccessRate: new("99%")}, entered)
-		}, planner.WaitChecks, "metrics of step 2/2", entered},
+		}, planner.WaitChecks, "checks of step 2/2", entered},
 		"approved":     {at(1, rollouts.StepReady), planner.WaitController, "the controller", entered},
 		"fewer steps":  {at(3, rollouts.StepPaused), planner.WaitApproval, "approval of step 3/2", entered},
 		"initializing": {doing(rollouts.ActivityInitializing), planner.WaitTraffic, "the Services and routers of the plan", entered},
@@ -109,18 +109,22 @@ func TestWaitingFor(t *testing.T) {
 		"refused": {func(r *rollouts.Rollout) {
 			at(1, rollouts.StepPaused)(r)
 			r.Status.SetCondition(rollouts.Condition{Type: rollouts.ConditionStalled, Status: metav1.ConditionTrue, Reason: string(rollouts.StalledRefused)}, entered)
-		}, planner.WaitDecision, "abort, rollback or the template of the release", entered},
+		}, planner.WaitDecision, "a decision: abort, roll back, or apply the template of the release again", entered},
 		"superseded": {func(r *rollouts.Rollout) {
 			at(1, rollouts.StepPaused)(r)
 			r.Status.Canary.FinalisingStep = rollouts.FinalisingRemoveRoute
-		}, planner.WaitWorkload, "another template to take over", entered},
+		}, planner.WaitWorkload, "the newer template to replace this release", entered},
 		"disabled in a step": {func(r *rollouts.Rollout) {
 			at(1, rollouts.StepUpgrade)(r)
 			r.Spec.Disabled = true
-		}, planner.WaitWorkload, "the workload to be restored", entered},
-		"aborting": {doing(rollouts.ActivityAborting), planner.WaitPods, "the pods of the stable revision", entered},
-		"aborted":  {doing(rollouts.ActivityAborted), planner.WaitDecision, "retry, rollback or another template", entered},
-		"ending":   {doing(rollouts.ActivityFinalising), planner.WaitWorkload, "the workload to be restored", entered},
+		}, planner.WaitWorkload, "the return of the workload to its native controller", entered},
+		"aborting": {doing(rollouts.ActivityAborting), planner.WaitPods, "the pods of the stable version", entered},
+		"aborting without a stable version": {func(r *rollouts.Rollout) {
+			doing(rollouts.ActivityAborting)(r)
+			r.Status.SetCondition(rollouts.Condition{Type: rollouts.ConditionStalled, Status: metav1.ConditionTrue, Reason: string(rollouts.StalledStableGone)}, entered)
+		}, planner.WaitDecision, "a person: the stable version is lost", entered},
+		"aborted": {doing(rollouts.ActivityAborted), planner.WaitDecision, "a decision: retry, roll back, or release another version", entered},
+		"ending":  {doing(rollouts.ActivityFinalising), planner.WaitWorkload, "the return of the workload to its native controller", entered},
 		"unsupported": {func(r *rollouts.Rollout) {
 			r.Status.SetCondition(rollouts.Condition{Type: rollouts.ConditionStalled, Status: metav1.ConditionTrue, Reason: string(rollouts.StalledUnsupported)}, entered)
 		}, planner.WaitDecision, "a supported workload", entered},

@@ -83,8 +83,8 @@ func reportMissedDeadline(d *draft, deadline time.Duration, p *rollouts.Progress
 		d.unstall(rollouts.StalledDeadline)
 		return
 	}
-	message := fmt.Sprintf("no progress at %s since %s, for longer than %d seconds: %s; %s", stalledObject(d.facts),
-		p.LastProgressTime.UTC().Format(time.RFC3339), int(deadline.Seconds()), awaitedProgress(d.facts), helpWith(d.facts, ""))
+	message := fmt.Sprintf("no progress at %s for more than %d seconds (since %s): %s; %s", stalledObject(d.facts),
+		int(deadline.Seconds()), p.LastProgressTime.UTC().Format(time.RFC3339), awaitedProgress(d.facts), helpWith(d.facts, ""))
 	if !d.isStalledFor(rollouts.StalledDeadline) {
 		d.warn(string(rollouts.StalledDeadline), message)
 	}
@@ -191,7 +191,12 @@ func awaitedProgress(f facts) string {
 	desired := plannedUpdatedReplicas(f)
 	message += fmt.Sprintf("; %d of %d new pods are ready", min(w.UpdatedReadyReplicas, desired), desired)
 	if t := f.plan.FailureThreshold; t != nil {
-		message += fmt.Sprintf(", and failureThreshold %s tolerates %d that are not", t.String(), ToleratedUnready(f.style, t, w.UpdatedReplicas))
+		allowed := ToleratedUnready(f.style, t, w.UpdatedReplicas)
+		pods := "pods"
+		if allowed == 1 {
+			pods = "pod"
+		}
+		message += fmt.Sprintf("; failureThreshold %s allows %d unready %s", t.String(), allowed, pods)
 	}
 	return message
 }
@@ -212,36 +217,36 @@ var stallHelps = []stallHelp{
 		func(f facts) bool {
 			return f.status.Phase == rollouts.PhaseTerminating || f.status.Phase == rollouts.PhaseDisabling
 		},
-		"fix this", "set another template: the workload is restored then",
+		"fix the cause above", "change the pod template of the workload, which then returns to its native controller",
 	},
-	{func(f facts) bool { return f.remade != nil }, "fix its pods", "set another template"},
+	{func(f facts) bool { return f.remade != nil }, "fix its pods", "change the pod template of the workload"},
 	{
 		func(f facts) bool {
 			return missingReference(f) != "" && !f.isDoing(rollouts.ActivityAborting)
 		},
-		"create it", "abort, or roll back",
+		"create it", "abort or roll back",
 	},
-	{activityIs(rollouts.ActivityAborting), "fix the pods of the stable revision", "set another template, or retry the release"},
-	{activityIs(rollouts.ActivityAborted), "see why the template cannot be set", "set it yourself"},
-	{activityIs(rollouts.ActivityCancelling), "fix the pods", "set another template"},
+	{activityIs(rollouts.ActivityAborting), "fix the pods of the stable version", "change the pod template of the workload, or retry the release"},
+	{activityIs(rollouts.ActivityAborted), "look for an event WriteDenied", "apply the stable template yourself"},
+	{activityIs(rollouts.ActivityCancelling), "fix the pods", "change the pod template of the workload"},
 	{
 		func(f facts) bool {
 			return f.isDoing(rollouts.ActivityFinalising) && canStillAbort(f.style, new(f.progress()))
 		},
-		"fix this", "abort, or roll back",
+		"fix the cause above", "abort or roll back",
 	},
-	{activityIs(rollouts.ActivityFinalising), "fix the pods", "set another template, or the earlier one"},
+	{activityIs(rollouts.ActivityFinalising), "fix the pods", "change the pod template of the workload, for example back to the stable template"},
 	{
 		func(f facts) bool {
 			return f.progress().State == rollouts.StepUpgrade && f.style == rollouts.StyleBlueGreen
 		},
-		"fix the pods", "abort, or roll back",
+		"fix the pods", "abort or roll back",
 	},
 	{
 		func(f facts) bool { return f.progress().State == rollouts.StepUpgrade },
-		"fix the pods", "set another template, abort, or roll back",
+		"fix the pods", "change the pod template of the workload, abort or roll back",
 	},
-	{func(facts) bool { return true }, "fix this", "abort, or roll back"},
+	{func(facts) bool { return true }, "fix the cause above", "abort or roll back"},
 }
 
 func activityIs(a rollouts.Activity) func(facts) bool {

@@ -139,9 +139,9 @@ func TestDeadlineReportsThreshold(t *testing.T) {
 	threshold := intstr.FromString("40%")
 	o.Rollout.Spec.Strategy.Canary.FailureThreshold, o.Batch.Plan.FailureThreshold = &threshold, &threshold
 	o.Now = clockStart.Add(time.Hour)
-	want := "no progress at deployment/web since 2026-07-01T12:00:00Z, for longer than 600 seconds: " +
-		"Rollout is in step(1/1), and upgrade workload to new version: why; 0 of 2 new pods are ready, " +
-		"and failureThreshold 40% tolerates 1 that are not; fix the pods, or set another template, abort, or roll back"
+	want := "no progress at deployment/web for more than 600 seconds (since 2026-07-01T12:00:00Z): " +
+		"Rollout is in step(1/1), and upgrade workload to new version: why; 0 of 2 new pods are ready; " +
+		"failureThreshold 40% allows 1 unready pod; fix the pods, or change the pod template of the workload, abort or roll back"
 	p := planner.Decide(o)
 	got := p.Status.Condition(rollouts.ConditionStalled)
 	if got == nil || got.Message != want {
@@ -202,9 +202,9 @@ func TestWaitingForWithForeignStalledCondition(t *testing.T) {
 func TestAbortReportsWait(t *testing.T) {
 	t.Parallel()
 	for want, edit := range map[string]func(*planner.Workload){
-		"the native controller has not done yet what it was told": func(w *planner.Workload) { w.Settled = false },
-		"pods of another revision are still there":                func(w *planner.Workload) { w.StableReadyReplicas = 4 },
-		"pods of the stable revision are not ready yet":           func(w *planner.Workload) { w.UpdatedReplicas = 0 },
+		"the native controller has not acted on the latest change of the workload yet": func(w *planner.Workload) { w.Settled = false },
+		"pods of another revision are still there":                                     func(w *planner.Workload) { w.StableReadyReplicas = 4 },
+		"pods of the stable revision are not ready yet":                                func(w *planner.Workload) { w.UpdatedReplicas = 0 },
 	} {
 		o := upgradingInput(clockStart)
 		o.Now = clockStart

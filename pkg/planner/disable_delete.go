@@ -43,7 +43,7 @@ func disableRollout(d *draft) {
 		// enabled again.
 		d.setActivity(rollouts.ActivityAborted, d.status.Message)
 	}
-	d.announce("RolloutDisabled", "the workload was returned to its own controller")
+	d.announce("RolloutDisabled", "the workload was returned to its native controller")
 }
 
 // deleteRollout restores the workload, Services and routes of a Rollout that is being deleted, as far as one pass
@@ -111,7 +111,7 @@ func runTeardown(d *draft, rows []rollouts.FinalisingStep, last rollouts.Release
 // teardown is complete.
 func restoreWorkloadPaused(d *draft) (done bool) {
 	if d.w.HasManagedFields && d.progress().FinalisingStep == "" && d.w.LiveRevision != d.w.StableRevision {
-		d.warn("WorkloadKeptPaused", "the release was aborted, so the workload is returned paused; release another template, then resume it")
+		d.warn("WorkloadKeptPaused", "the release was aborted, so the workload stays paused; change its template, then "+d.w.ResumeHint)
 	}
 	return runTeardown(d, disableTeardown, restorePlan(d.facts, rollouts.Immediate, Revision{}, true))
 }

@@ -40,7 +40,8 @@ func startCancellation(d *draft) {
 		d.setOutcome(rollouts.VerbRollback, rollouts.OutcomeApplied)
 	}
 	if d.hasReleasedTemplate() {
-		d.setOutcome(rollouts.VerbAbort, rollouts.OutcomeApplied) // the workload had the stable template before the abort
+		// An earlier pass had accepted the stable template before the abort, so the abort has nothing left to do.
+		d.setOutcome(rollouts.VerbAbort, rollouts.OutcomeApplied)
 	}
 	p.FullyPromoted, p.Paused, p.RollingBack = false, false, false
 	d.supersedeDecisions()

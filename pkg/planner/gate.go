@@ -182,7 +182,7 @@ func setPlannedPauseMessage(d *draft, step *rollouts.Step) {
 
 // setApprovedMessage sets the message of an approved step that waits for gates.
 func setApprovedMessage(d *draft, _ *rollouts.Step) {
-	d.setStepMessage("it was approved, and waits: " + strings.Join(waitMessages(d.verdicts), "; "))
+	d.setStepMessage("the step was approved and waits for: " + strings.Join(waitMessages(d.verdicts), "; "))
 }
 
 // waitMessages returns the messages of the gates that do not pass.

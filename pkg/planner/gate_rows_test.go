@@ -33,7 +33,7 @@ func TestApprovedGates(t *testing.T) {
 	if state := d.Status.Active().State; state != rollouts.StepReady || d.Wake != time.Hour {
 		t.Errorf("before the hours the step is %s and wakes in %s", state, d.Wake)
 	}
-	if want := "Rollout is in step(1/2), and it was approved, and waits: business hours begin at 13:00"; d.Status.Message != want {
+	if want := "Rollout is in step(1/2), and the step was approved and waits for: business hours begin at 13:00"; d.Status.Message != want {
 		t.Errorf("message %q, want %q", d.Status.Message, want)
 	}
 	r := approvedStep(noon).Rollout

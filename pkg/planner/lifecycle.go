@@ -34,7 +34,7 @@ func adopt(d *draft) {
 		remaining = remainingAfterInterruption(d.facts, disableTeardown)
 	}
 	if d.applyRemaining(remaining); !remaining.isDone() {
-		d.status.Message = "Rollout restores what it had taken before"
+		d.status.Message = "Rollout restores the workload, Services and routes of an interrupted release"
 		return
 	}
 	if reason := adoptionWaitReason(d.facts); reason != "" {
@@ -72,7 +72,7 @@ func adoptionWaitReason(f facts) string {
 	case f.w.Held:
 		return ""
 	case f.w.Paused && f.w.NativeUpdateRunning:
-		return "Rollout waits for the workload, which is stopped and not fully released; " + f.w.ResumeHint + ", or set the earlier template"
+		return "Rollout waits: the workload is paused in the middle of a rolling update; " + f.w.ResumeHint + ", or apply the previous template"
 	case f.stored().UpdateRevision != "", f.remade != nil:
 		// The Rollout had adopted this workload before, or an earlier one with the same name. A user
 		// who enables the Rollout again expects Weir to hold the next template, even if the current
@@ -105,7 +105,7 @@ func holdFoundWorkload(d *draft) {
 	d.act(HoldWorkload{})
 	if p := d.progress(); !d.isAbortingOrAborted() && !p.Paused {
 		p.Paused = true
-		d.warn("ReleasePaused", "the workload was stopped and not fully released when the Rollout took it over, so that its release is paused: resume starts it at step 1, abort or rollback takes it back")
+		d.warn("ReleasePaused", "the workload was paused in the middle of a rolling update when the Rollout took it over, so its release is paused: resume starts it at step 1, abort or rollback restores the stable version")
 	}
 }
 

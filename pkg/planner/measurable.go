@@ -15,7 +15,7 @@ import (
 )
 
 // Before anybody releases, each check of a Rollout that was written is tried on the last day
-// of the version in service: does it measure anything, and would it have failed? During a release
+// of the stable version: does it measure anything, and would it have failed? During a release
 // the condition only stops saying that a source does not answer, once it does.
 
 // The reasons of the condition Measurable.
@@ -33,7 +33,7 @@ const (
 	tried = 2 * time.Minute
 )
 
-// keepMeasurable says whether the checks of a plan measure the version in service.
+// keepMeasurable says whether the checks of a plan measure the stable version.
 func keepMeasurable(d *draft) {
 	c := d.status.Condition(rollouts.ConditionMeasurable)
 	switch {
@@ -43,7 +43,7 @@ func keepMeasurable(d *draft) {
 		}
 		return
 	case c == nil || d.Rollout.Status.ObservedGeneration != d.Rollout.Generation:
-		d.setCondition(rollouts.ConditionMeasurable, metav1.ConditionUnknown, ReasonToMeasure, "the checks are tried on the last 24 hours")
+		d.setCondition(rollouts.ConditionMeasurable, metav1.ConditionUnknown, ReasonToMeasure, "Weir runs the checks against metrics of the last 24 hours")
 		if d.isHealthy() { // what is known may be of the plan before
 			d.questions = append(d.questions, questionsOf(d.facts)...)
 		}
@@ -84,7 +84,7 @@ func tryChecks(d *draft) {
 	switch {
 	case len(open) > 0:
 	case reason == ReasonMeasured:
-		d.setCondition(rollouts.ConditionMeasurable, metav1.ConditionTrue, reason, "each check measures the version in service, and would not have failed in the last 24 hours")
+		d.setCondition(rollouts.ConditionMeasurable, metav1.ConditionTrue, reason, "each check measures the stable version, and would not have failed in the last 24 hours")
 	default:
 		if c.Reason != reason {
 			d.warn("ChecksNotMeasurable", message)
@@ -160,14 +160,14 @@ func trial(f facts, m MeasuredCheck) (reason, why string) {
 	case !anything(m.Data):
 		return ReasonNothing, "measured nothing in the last 24 hours: nothing matches " + m.Query
 	case failed > 0:
-		return ReasonWouldFail, fmt.Sprintf("would have failed the version in service in %d of %d hours", failed, hours)
+		return ReasonWouldFail, fmt.Sprintf("would have failed the stable version in %d of the last %d hours; relax the objective", failed, hours)
 	}
 	return ReasonMeasured, ""
 }
 
 func perHour(every time.Duration) int { return max(int(time.Hour/every), 1) }
 
-// failsIn judges an hour of the version in service as if it were the new one.
+// failsIn judges an hour of the stable version as if it were the new one.
 func failsIn(c judge.Check, d judge.Data, hour []judge.Window) bool {
 	since, until := hour[0].Start, hour[len(hour)-1].Start.Add(c.Every)
 	of := judge.Data{Bounds: d.Bounds}

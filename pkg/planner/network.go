@@ -117,7 +117,7 @@ func (d *draft) ensureNetworkHold() *rollouts.NetworkHold {
 // warnAboutTamperedRecord emits an event about a router with a record that Weir did not write.
 func warnAboutTamperedRecord(d *draft) {
 	if d.TamperedRecord != "" {
-		d.warn("RecordRestored", "another client has written the record on "+d.TamperedRecord+": Weir ignores the record, and routes the requests to the stable version")
+		d.warn("RecordRestored", "another client changed Weir's annotation on "+d.TamperedRecord+"; Weir ignores it and routes all requests to the stable version")
 	}
 }
 

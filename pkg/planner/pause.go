@@ -131,7 +131,7 @@ func addNotes(d *draft, step *rollouts.Step) {
 func allTrafficNote(f facts, step *rollouts.Step) string {
 	r, asksForAllPods := f.route(), step.Replicas != nil && *step.Replicas == allPods
 	if r != nil && step.AsksForTraffic() && !r.Shared && f.replacesPods() && f.w.Replicas == 1 && onlyUpdateReady(f) && !asksForAllPods {
-		return "the one pod that there is runs the new version and gets every request"
+		return "the only pod of the workload runs the new version and receives all requests"
 	}
 	return ""
 }
@@ -140,9 +140,9 @@ func allTrafficNote(f facts, step *rollouts.Step) string {
 func lastStablePodNote(f facts, step *rollouts.Step) string {
 	switch {
 	case onlyStablePodKept(f, step):
-		return "the one pod that there is stays of the stable version until a step of 100%, or the end of the steps"
+		return "the only pod keeps the stable version until a step of 100% or the end of the release"
 	case keepsOnlyStablePod(f, step) && f.w.Replicas > 1:
-		return "one pod stays of the stable version until a step of 100%, or the end of the steps"
+		return "one pod keeps the stable version until a step of 100% or the end of the release"
 	default:
 		return ""
 	}

@@ -41,11 +41,11 @@ func JudgePods(p PodHealthByRevision, now time.Time) judge.Verdict {
 	unready := now.Sub(n.UnreadySince)
 	switch {
 	case n.OOMKills >= minOOMKills && worse:
-		return podsFailed("containers of %d new pods ended %d times out of memory, those of stable %d times", n.Pods, n.OOMKills, p.Stable.OOMKills)
+		return podsFailed("containers of %d new pods were OOM-killed %d times (stable pods: %d)", n.Pods, n.OOMKills, p.Stable.OOMKills)
 	case n.ErrorExits >= minErrorExits && worse:
-		return podsFailed("containers of %d new pods ended %d times with an error, those of %d stable pods %d times", n.Pods, n.ErrorExits, p.Stable.Pods, p.Stable.ErrorExits)
+		return podsFailed("containers of %d new pods exited with an error %d times (%d stable pods: %d)", n.Pods, n.ErrorExits, p.Stable.Pods, p.Stable.ErrorExits)
 	case n.isCrashLooping() && !p.Stable.isCrashLooping():
-		return podsFailed("%d of %d new pods crash again and again", n.CrashLoops, n.Pods)
+		return podsFailed("%d of %d new pods are in a crash loop", n.CrashLoops, n.Pods)
 	case n.UnreadySince.IsZero() || !p.Stable.UnreadySince.IsZero():
 		return judge.Verdict{Is: judge.Passed, Why: podsHealthyWhy}
 	case unready > maxUnreadyTime:

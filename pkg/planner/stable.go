@@ -67,7 +67,7 @@ func hasEditedStable(f facts) bool { return f.w.Held && f.w.HasStableTemplate &&
 // stallStableEdited sets the condition Stalled: the stable revision was edited.
 func stallStableEdited(d *draft) {
 	d.stall(rollouts.StalledStableEdited, fmt.Sprintf(
-		"the template in the %s of the stable revision %s is not the one that it had when the release began, so that it is not restored; %s",
+		"the %s of the stable revision %s was edited during the release, so Weir does not restore its template; %s",
 		d.w.RevisionKind, d.progress().StableRevision, stableGoneHelp(d.facts)))
 }
 
@@ -87,17 +87,17 @@ func noPodsServe(f facts) bool {
 // this release may lack the template: if the release replaced another one, its history may have been
 // written after the template was lost.
 func stableGoneHelp(f facts) string {
-	remedy := "in the workload yourself, or release another template"
+	remedy := "to the workload yourself, or release another version"
 	if noPodsServe(f) {
-		remedy += ". No pod is left that could serve beside a new version: it gets its pods only when it is promoted with full: true"
+		remedy += ". No stable pod is left: a new version gets pods only after kubectl weir promote " + f.Rollout.Name + " --full"
 	}
 	r := currentRecord(&f.status)
 	if r == nil {
-		return "set the earlier template " + remedy
+		return "apply the stable template " + remedy
 	}
 	if _, exists := f.Histories[r.Number]; !exists && !r.Kept {
-		return "no RolloutHistory of this release exists; set the earlier template " + remedy
+		return "no RolloutHistory of this release exists; apply the stable template " + remedy
 	}
-	return fmt.Sprintf("look for the earlier template in spec.stable of RolloutHistory %s or of an older one, and set it %s",
+	return fmt.Sprintf("look for the stable template in spec.stable of RolloutHistory %s or of an older one, and apply it %s",
 		HistoryName(f.Rollout, r.Number), remedy)
 }

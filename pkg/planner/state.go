@@ -139,19 +139,19 @@ var explanations = map[State]func(*rollouts.Rollout, *rollouts.Progress) string{
 	StateInitializing: fixedText("the release is about to start its first step"),
 	StateRefused: func(_ *rollouts.Rollout, p *rollouts.Progress) string {
 		return "the workload has another template, which is refused while revision " + p.UpdateRevision +
-			" is released in blue-green style; set the template of that revision to continue, or abort this release first"
+			" is released in blue-green style; apply the template of that revision again to continue, or abort this release first"
 	},
 	StatePaused: func(r *rollouts.Rollout, _ *rollouts.Progress) string { return resumeHint(r) },
 	StateSuperseding: func(_ *rollouts.Rollout, p *rollouts.Progress) string {
 		return "another template is replacing revision " + p.UpdateRevision
 	},
 	StateAborted: func(r *rollouts.Rollout, _ *rollouts.Progress) string {
-		return fmt.Sprintf("the release was aborted%s; retry it from step 1, roll back to set the stable template, or release another version",
+		return fmt.Sprintf("the release was aborted%s; retry it from step 1, roll back to apply the stable template again, or release another version",
 			AbortedBy(r))
 	},
 	StateFinalising: fixedText("all steps are done, and the release is being finished; abort is still possible"),
 	StateRestoring:  func(r *rollouts.Rollout, _ *rollouts.Progress) string { return restoringText(r) },
-	StateCancelling: fixedText("the release is being cancelled, because the stable template was set again"),
+	StateCancelling: fixedText("the release is being cancelled, because the stable template was applied again"),
 	StateInStep: func(_ *rollouts.Rollout, p *rollouts.Progress) string {
 		return fmt.Sprintf("the release is in progress, at step %d in state %s", p.CurrentStepIndex, p.State)
 	},
@@ -187,7 +187,7 @@ func resumeHint(r *rollouts.Rollout) string {
 // restoringText says why the workload is being restored, and how the user returns to the earlier template.
 func restoringText(r *rollouts.Rollout) string {
 	if isLeaving(r) {
-		return leavingText(r) + " and the workload is being restored; set the earlier template to go back"
+		return leavingText(r) + " and the workload is being returned to its native controller; apply the stable template again to go back"
 	}
-	return "the release is complete and the workload is being restored; release the earlier template to go back"
+	return "the release is complete and the workload is being returned to its native controller; release the stable version again to go back"
 }

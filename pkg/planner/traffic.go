@@ -5,6 +5,7 @@ package planner
 
 import (
 	"cmp"
+	"fmt"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
 )
@@ -35,7 +36,7 @@ func prepareNetwork(f facts, step *rollouts.Step) targetResult {
 		result = targetResult{remainingWork: remainingWork{settles: graceRemainingFor(f, pinToStable(f))}, effective: pinToStable(f), message: keepOnStable}
 	}
 	// A jump is carried out when the step that it names begins.
-	result.appliedVerb, result.message = rollouts.VerbJump, cmp.Or(result.message, "make the network ready for it")
+	result.appliedVerb, result.message = rollouts.VerbJump, cmp.Or(result.message, fmt.Sprintf("prepare the Services and routes for step %d", f.progress().CurrentStepIndex))
 	return result
 }
 
@@ -108,7 +109,7 @@ func introduceCanaryService(f facts, step *rollouts.Step) targetResult {
 		result.effective, result.settles = to, graceRemainingFor(f, to)
 	}
 	if !result.isDone() && upgradePods(f, step).isDone() {
-		result.message = "routers learn of the service of the new version"
+		result.message = "wait until the routers observe the canary Service"
 	}
 	return result
 }
@@ -175,7 +176,7 @@ func routeTakesEffect(f facts, to RouteTraffic) targetResult {
 	case r.refusal() != "":
 		return waitFor("cannot route traffic to new version: "+r.refusal(), r.refusal())
 	case r.Pending != "":
-		return waitFor("wait for the router to take up the route: "+r.Pending, r.Pending)
+		return waitFor("wait for the router to accept the route: "+r.Pending, r.Pending)
 	case !r.Routed:
 		return targetResult{}
 	}

@@ -47,7 +47,7 @@ func (g gateway) edit(d Data, p Params) (Data, error) {
 	}
 	rules := mapElements(d.Spec["rules"])
 	if !slices.ContainsFunc(rules, p.servesBackend) {
-		return Data{}, fmt.Errorf("spec.rules: none sends requests to service %s", p.StableService)
+		return Data{}, fmt.Errorf("no rule of spec.rules has Service %s as backend; add one, or correct trafficRoutings", p.StableService)
 	}
 	before, err := g.matchRules(rules, p)
 	if err != nil {

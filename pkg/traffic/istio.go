@@ -48,9 +48,9 @@ func addVirtualServiceRoute(d Data, p Params) (Data, error) {
 	}
 	switch {
 	case !found:
-		return Data{}, fmt.Errorf("spec: no rule sends requests to service %s", p.StableService)
+		return Data{}, fmt.Errorf("no rule of spec has Service %s as destination; add one, or correct trafficRoutings", p.StableService)
 	case len(p.Matches) > 0 && !slices.ContainsFunc(mapElements(d.Spec["http"]), p.routesToStable):
-		return Data{}, errors.New("spec.http: no rule sends requests to the service, and matches are for http only")
+		return Data{}, errors.New("no rule of spec.http has the Service as destination, and matches apply to http only")
 	}
 	return d, nil
 }

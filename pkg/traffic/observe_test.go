@@ -50,7 +50,7 @@ func TestObserve(t *testing.T) {
 		"routed": {func(t *testing.T) Objects { return routedObjects(t, weightRoute(20)) }, ingressRef(""),
 			planner.Route{Pinned: "one", Canary: "two", Weight: &twenty, Routed: true}, nil},
 		"unknown class": {func(t *testing.T) Objects { return routedObjects(t, weightRoute(20)) }, ingressRef("traefik"),
-			planner.Route{Pinned: "one", Canary: "two", Weight: &twenty, Routed: true, Edited: true, UnroutableReason: `spec.strategy.canary.trafficRoutings[0].ingress.classType: "traefik" is not known; use nginx, aliyun-alb, mse, higress, aws-alb, or bring a script as lua.traffic.routing.ingress.traefik`}, nil},
+			planner.Route{Pinned: "one", Canary: "two", Weight: &twenty, Routed: true, Edited: true, UnroutableReason: `spec.strategy.canary.trafficRoutings[0].ingress.classType: "traefik" is not known; use nginx, aliyun-alb, mse, higress, aws-alb, or add a Lua script under the key lua.traffic.routing.ingress.traefik`}, nil},
 		"matches that nginx cannot": {ingressObjects, ingressRef(""),
 			planner.Route{Pinned: "one", UnroutableReason: where + ".ingress: matches[0].headers: nginx needs a header to match"}, []rollouts.RouteMatch{{}}},
 		"a rule that leads elsewhere": {func(t *testing.T) Objects {
@@ -62,7 +62,7 @@ func TestObserve(t *testing.T) {
 			objs := routedObjects(t, weightRoute(20))
 			objs.CanaryService.OwnerReferences, objs.Routers[0].CanaryIngress.OwnerReferences = nil, nil
 			return objs
-		}, ingressRef(""), planner.Route{Pinned: "one", UnroutableReason: "making canary service: service web-canary exists and belongs to no release; rename it, or delete it if it is not needed"}, nil},
+		}, ingressRef(""), planner.Route{Pinned: "one", UnroutableReason: "making canary service: service web-canary exists, and Weir needs this name; delete it, or recreate it under another name"}, nil},
 		"a canary service that others keep": {func(t *testing.T) Objects {
 			objs := routedObjects(t, planner.Route{})
 			objs.CanaryService.DeletionTimestamp, objs.CanaryService.Finalizers = &metav1.Time{}, []string{"example.com/keep"}

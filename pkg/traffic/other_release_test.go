@@ -24,7 +24,7 @@ func TestRoutedForAnother(t *testing.T) {
 			if objs.CanaryService != nil { // of another Service
 				objs.CanaryService.OwnerReferences = []metav1.OwnerReference{objs.Owner}
 			}
-			const says = "is routed for rollout/web; wait until that has ended, or give each its own"
+			const says = "is in use by rollout/web; wait until its release ends, or use a separate Service and router for each Rollout"
 			if seen := Observe(objs, ingressRef(""), rollouts.Step{}); seen.Routed || seen.Edited || !strings.Contains(seen.UnroutableReason, says) {
 				t.Errorf("routed %t, edited %t, trouble %q; want trouble with %q", seen.Routed, seen.Edited, seen.UnroutableReason, says)
 			}
@@ -45,7 +45,7 @@ func TestForgedName(t *testing.T) {
 	forged.SetAnnotations(map[string]string{rollouts.AnnotationRouted: `{"for":"a\u001b[2J\u202eb` + strings.Repeat("x", 10_000) + `"}`})
 	objs.OtherReleases = []OtherRelease{{Release: readRouteRecord(forged).Owner, Object: "virtualservice/echoserver"}}
 	seen := Observe(objs, ingressRef(""), rollouts.Step{})
-	if want := `is routed for "a\x1b[2J\u202ebxxx`; !strings.Contains(seen.UnroutableReason, want) || len(seen.UnroutableReason) > 1000 {
+	if want := `is in use by "a\x1b[2J\u202ebxxx`; !strings.Contains(seen.UnroutableReason, want) || len(seen.UnroutableReason) > 1000 {
 		t.Errorf("%d characters: %.100q; want less, and %q among them", len(seen.UnroutableReason), seen.UnroutableReason, want)
 	}
 }

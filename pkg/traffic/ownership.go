@@ -51,12 +51,12 @@ func (o Objects) blockedReason() string {
 	if o.Service == nil || o.Shared || len(o.Service.Spec.Selector) == 0 || o.TemplateLabels == nil || o.serviceSelectsWorkload() {
 		return ""
 	}
-	return fmt.Sprintf("service %s selects %q, and not the pods of the workload; name a service that selects them",
+	return fmt.Sprintf("service %s selects %q, which does not match the pods of the workload; name a Service that selects them",
 		o.Service.Name, labels.FormatLabels(o.selectorWithoutRevision()))
 }
 
 func conflictMessage(what, other string) string {
-	return fmt.Sprintf("%s is routed for %s; wait until that has ended, or give each its own", what, other)
+	return fmt.Sprintf("%s is in use by %s; wait until its release ends, or use a separate Service and router for each Rollout", what, other)
 }
 
 // serviceSelectsWorkload reports whether the stable Service selects pods of the workload, of any

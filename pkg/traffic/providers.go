@@ -81,7 +81,7 @@ func lookUpProvider(r Router) (Provider, error) {
 		return scriptProvider(r), nil
 	}
 	if r.IsIngress() {
-		return nil, fmt.Errorf("%s.classType: %q is not known; use %s, or bring a script as %s", r.Field, r.Class, strings.Join(classes, ", "), r.ScriptKey())
+		return nil, fmt.Errorf("%s.classType: %q is not known; use %s, or add a Lua script under the key %s", r.Field, r.Class, strings.Join(classes, ", "), r.ScriptKey())
 	}
-	return nil, fmt.Errorf("%s: %s cannot be routed without a script; bring one as %s", r.Field, r.Kind, r.ScriptKey())
+	return nil, fmt.Errorf("%s: Weir has no built-in support for %s; add a Lua script under the key %s", r.Field, r.Kind, r.ScriptKey())
 }

@@ -262,25 +262,25 @@ func TestErrors(t *testing.T) {
 	}{
 		"no selector":            {func(o *Objects) { o.Service.Spec.Selector = nil }, pin, "service web has no selector"},
 		"no selector to copy":    {func(o *Objects) { o.Service.Spec.Selector = nil }, canary, "service web has no selector"},
-		"a foreign service":      {func(o *Objects) { o.Service.Spec.Selector["app"] = "other" }, pin, `service web selects "app=other", and not the pods of the workload`},
-		"a foreign one to copy":  {func(o *Objects) { o.Service.Spec.Selector["app"] = "other" }, canary, "not the pods of the workload"},
-		"a narrower service":     {func(o *Objects) { o.Service.Spec.Selector["zone"] = "a" }, route(headerMatch("", "a", "b")), "not the pods of the workload"},
-		"nothing but a revision": {func(o *Objects) { delete(o.Service.Spec.Selector, "app") }, pin, "not the pods of the workload"},
+		"a foreign service":      {func(o *Objects) { o.Service.Spec.Selector["app"] = "other" }, pin, `service web selects "app=other", which does not match the pods of the workload`},
+		"a foreign one to copy":  {func(o *Objects) { o.Service.Spec.Selector["app"] = "other" }, canary, "does not match the pods of the workload"},
+		"a narrower service":     {func(o *Objects) { o.Service.Spec.Selector["zone"] = "a" }, route(headerMatch("", "a", "b")), "does not match the pods of the workload"},
+		"nothing but a revision": {func(o *Objects) { delete(o.Service.Spec.Selector, "app") }, pin, "does not match the pods of the workload"},
 		"taken by another": {func(o *Objects) {
 			o.OtherReleases = []OtherRelease{{Release: "rollout/other", Object: "service/web", AcquiredFirst: true}}
-		}, pin, "service/web is routed for rollout/other"},
+		}, pin, "service/web is in use by rollout/other"},
 		"no service":          {func(o *Objects) { o.Service = nil }, pin, "service web does not exist; create it, or correct the name of the Service in trafficRoutings"},
 		"no service to copy":  {func(o *Objects) { o.Service = nil }, canary, "service web does not exist; create it, or correct the name of the Service in trafficRoutings"},
 		"no service to route": {func(o *Objects) { o.Service = nil }, route(headerMatch("", "a", "b")), "service web does not exist; create it, or correct the name of the Service in trafficRoutings"},
 		"no ingress":          {func(o *Objects) { o.Routers[0].Object = nil }, route(headerMatch("", "a", "b")), "ingress/front does not exist"},
 		"no revision":         {none, func(o Objects) ([]object.Change, error) { return PinStableService(o, "") }, "revision is not known"},
 		"no rule":             {func(o *Objects) { o.ServiceName.Name = "other" }, route(headerMatch("", "a", "b")), "ingress front has no rule with the backend service other"},
-		"somebody's service":  {func(o *Objects) { o.CanaryService = o.Service }, canary, "belongs to no release"},
-		"somebody's ingress":  {func(o *Objects) { o.Routers[0].CanaryIngress = stableIngress(o) }, route(headerMatch("", "a", "b")), "belongs to no release"},
+		"somebody's service":  {func(o *Objects) { o.CanaryService = o.Service }, canary, "Weir needs this name"},
+		"somebody's ingress":  {func(o *Objects) { o.Routers[0].CanaryIngress = stableIngress(o) }, route(headerMatch("", "a", "b")), "Weir needs this name"},
 		"another's service": {func(o *Objects) { o.CanaryService = ownedByOther(o, o.Service.DeepCopy()) }, canary,
-			"service web exists and belongs to Rollout web (uid r-other); wait until that has ended, or give each its own service"},
+			"service web exists and belongs to Rollout web (uid r-other); wait until its release ends, or use a separate service for each Rollout"},
 		"another's ingress": {func(o *Objects) { o.Routers[0].CanaryIngress = ownedByOther(o, stableIngress(o).DeepCopy()) }, route(headerMatch("", "a", "b")),
-			where + ".ingress: ingress front exists and belongs to Rollout web (uid r-other); wait until that has ended, or give each its own ingress"},
+			where + ".ingress: ingress front exists and belongs to Rollout web (uid r-other); wait until its release ends, or use a separate ingress for each Rollout"},
 		"path":                 {none, route(path), "matches[0].path"},
 		"query":                {none, route(headerMatch("", "a", "b"), query), "matches[1].queryParams"},
 		"no headers":           {none, route(rollouts.RouteMatch{}), "matches[0].headers"},
@@ -291,7 +291,7 @@ func TestErrors(t *testing.T) {
 		"pattern of cookies":   {none, route(headerMatch("RegularExpression", matchCookie, "b.*")), "matches[0].headers[0].type"},
 		"unknown type":         {none, route(headerMatch("Prefix", "a", "b")), "matches[0].headers[0].type"},
 		"unknown class":        {none, find(ingressRef("traefik")), `spec.strategy.canary.trafficRoutings[0].ingress.classType: "traefik"`},
-		"custom":               {none, find(rollouts.TrafficRoutingRef{CustomNetworkRefs: []rollouts.ObjectRef{{APIVersion: "example.com/v1", Kind: "Mesh", Name: "m"}}}), "trafficRoutings[0].customNetworkRefs[0]: Mesh.example.com cannot be routed without a script; bring one as lua.traffic.routing.Mesh.example.com"},
+		"custom":               {none, find(rollouts.TrafficRoutingRef{CustomNetworkRefs: []rollouts.ObjectRef{{APIVersion: "example.com/v1", Kind: "Mesh", Name: "m"}}}), "trafficRoutings[0].customNetworkRefs[0]: Weir has no built-in support for Mesh.example.com; add a Lua script under the key lua.traffic.routing.Mesh.example.com"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objs := ingressObjects(t)

@@ -38,8 +38,8 @@ func TestWarnings(t *testing.T) {
 		"traefik":        {traefik, user, []string{at + ".steps[1].matches: a TraefikService sends shares only" + end}},
 		"an alb of aws":  {ingressRef("aws-alb"), user, []string{at + ".steps[1].matches: an ALB of AWS sends shares only" + end}},
 		"the other can":  {both, user, nil},
-		"unknown class":  {ingressRef("own"), []rollouts.Step{{Matches: []rollouts.RouteMatch{pathMatch("", "/a")}}}, []string{at + `.trafficRoutings[0].ingress.classType: "own" is not known; use nginx, aliyun-alb, mse, higress, aws-alb, or bring a script as lua.traffic.routing.ingress.own in the ConfigMap kruise-rollout-configuration`}},
-		"another may do": {mesh, []rollouts.Step{{Matches: []rollouts.RouteMatch{pathMatch("", "/a")}}}, []string{at + `.trafficRoutings[0].customNetworkRefs[0]: Mesh.example.com cannot be routed without a script; bring one as lua.traffic.routing.Mesh.example.com in the ConfigMap kruise-rollout-configuration`}},
+		"unknown class":  {ingressRef("own"), []rollouts.Step{{Matches: []rollouts.RouteMatch{pathMatch("", "/a")}}}, []string{at + `.trafficRoutings[0].ingress.classType: "own" is not known; use nginx, aliyun-alb, mse, higress, aws-alb, or add a Lua script under the key lua.traffic.routing.ingress.own in the ConfigMap kruise-rollout-configuration`}},
+		"another may do": {mesh, []rollouts.Step{{Matches: []rollouts.RouteMatch{pathMatch("", "/a")}}}, []string{at + `.trafficRoutings[0].customNetworkRefs[0]: Weir has no built-in support for Mesh.example.com; add a Lua script under the key lua.traffic.routing.Mesh.example.com in the ConfigMap kruise-rollout-configuration`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Warnings(&rollouts.Release{TrafficRoutings: []rollouts.TrafficRoutingRef{tc.ref}, Steps: tc.steps}, at)

@@ -171,12 +171,12 @@ func repetitionWarning(r *rollouts.Rollout, d *rollouts.Decision, c Command) str
 		if p != nil {
 			revision = p.UpdateRevision
 		}
-		return fmt.Sprintf("requestID %q was decision %d, about revision %s; nothing was done about revision %s: use another requestID",
+		return fmt.Sprintf("requestID %q already belongs to decision %d about revision %s; nothing was changed for revision %s; use a new requestID",
 			d.RequestID, d.ID, d.Revision, revision)
 	case d.Outcome != rollouts.OutcomeSuperseded && d.Outcome != rollouts.OutcomeRejected && verbRules[c.Verb].isInForce(p, s, d, c):
 		return ""
 	default:
-		return fmt.Sprintf("requestID %q was decision %d, about step %d, and is not in force any more%s; nothing was done: %s; use another requestID to decide again",
+		return fmt.Sprintf("requestID %q already belongs to decision %d (step %d), which no longer applies%s; nothing was changed: %s; use a new requestID to decide again",
 			d.RequestID, d.ID, d.Step, lastDecisionSince(r, d), s.Explain(r))
 	}
 }

@@ -163,7 +163,7 @@ func alreadyAborted(r *rollouts.Rollout, s planner.State, _ Command) string {
 	already := "the release is aborted already" + planner.AbortedBy(r)
 	switch {
 	case planner.IsRestoringAborted(r):
-		return already + ", and the workload is being restored"
+		return already + ", and the workload is being returned to its native controller"
 	case isBackToStable(s) && planner.LacksAbortedRevision(r):
 		return already
 	default:

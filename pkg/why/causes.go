@@ -112,7 +112,11 @@ func checkCauses(r *rollouts.Rollout) []rollouts.Cause {
 		}
 		cause := rollouts.Cause{About: "checks", Message: "check " + c.Name + " " + describeCheck(c) + requestCounts(c)}
 		if c.Result != rollouts.CheckRunning {
-			cause.Advice = "abort, or promote with override: true, which takes a reason and permission to create rollouts/override"
+			namespace := ""
+			if r.Namespace != "" {
+				namespace = " -n " + r.Namespace
+			}
+			cause.Advice = "abort, or kubectl weir promote " + r.Name + namespace + " --override --reason '…' (needs permission to create rollouts/override)"
 		}
 		out = append(out, cause)
 	}
@@ -139,7 +143,7 @@ func requestCounts(c rollouts.CheckStatus) string {
 	for _, of := range []struct {
 		whose string
 		n     *rollouts.RequestCount
-	}{{"new", c.New}, {"old", c.Old}} {
+	}{{"new", c.New}, {"stable", c.Old}} {
 		if of.n != nil {
 			fmt.Fprintf(&text, "; of %d requests to the %s version %d were bad", of.n.Total, of.whose, of.n.Bad)
 		}

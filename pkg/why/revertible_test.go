@@ -21,7 +21,7 @@ import (
 // requests to them.
 func TestIrreversible(t *testing.T) {
 	t.Parallel()
-	const message = "the ReplicaSet of the stable revision v1 was deleted; set the earlier template"
+	const message = "the ReplicaSet of the stable revision v1 was deleted; apply the stable template"
 	for kind, abort := range map[string]bool{"Deployment": false, "StatefulSet": true} {
 		r := &rollouts.Rollout{}
 		r.Spec.WorkloadRef = &rollouts.ObjectRef{APIVersion: "apps/v1", Kind: kind, Name: "web"}

@@ -43,7 +43,7 @@ func (s cloneSetBlueGreen) Observe(obj object.Object, owned []object.Object, hol
 // UnholdableReason implements Adapter.
 func (s cloneSetBlueGreen) UnholdableReason(old, update object.Object, isHeld bool) string {
 	if why := inPlaceOnlyUnsupported(update); why != "" && !isHeld {
-		return why
+		return why + strategyFirst
 	}
 	return s.partitioned.UnholdableReason(old, update, isHeld)
 }

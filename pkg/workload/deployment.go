@@ -280,7 +280,7 @@ func keepHeld(was, d *appsv1.Deployment) {
 // of the live template, or else to the youngest.
 func (deployment) UnholdableReason(old, update object.Object, _ bool) string {
 	if replicas(old.(*appsv1.Deployment)) == 0 && replicas(update.(*appsv1.Deployment)) > 0 {
-		return "spec.replicas is 0, and pods that come with another template may be of that one; change the template first, and set spec.replicas when the release has begun"
+		return "spec.replicas grows from 0, and the new pods could run either template. Send two updates: first spec.template, and when the release has begun, spec.replicas"
 	}
 	return ""
 }

@@ -22,14 +22,15 @@ import (
 type Hold struct {
 	// Stored is the state in the store. The other fields apply it to one object.
 	Stored planner.HoldState
-	// Held reports whether the workload is taken from its native controller, and Holder is
-	// the name of the Rollout for which; it may be empty.
+	// Held reports whether Weir stops the native controller. Holder names the Rollout that
+	// asked for it; empty if unknown.
 	Held   bool
 	Holder string
 	// Controlled reports whether a BatchRelease sets a target, and Controller is its UID.
 	Controlled bool
 	Controller types.UID
-	// Stable is the stable revision; empty where only the pods show which it is.
+	// Stable is the stable revision; empty if no record names it. Then it is derived from
+	// the ReplicaSets or ControllerRevisions.
 	Stable string
 	// strategy has the target and its style. It also has the settings of the owner that Weir has
 	// replaced, which only the annotation keeps. hasStrategy is false if there is neither.

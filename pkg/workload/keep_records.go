@@ -63,10 +63,11 @@ func (r Row) RestoreCreated(obj object.Object) object.Object {
 	return obj
 }
 
-// HoldUpdate holds a workload whose template an update changes. It first drops the records that came
-// with the update. Scenario: an admission policy or another webhook has held the same update a
-// moment ago. Then the mark, the saved strategy and the note about a raised history limit are kept.
-// Hold uses the saved strategy only if the spec stops the controller as well.
+// HoldUpdate holds a workload whose template an update changes. It first replaces the records in the
+// update by the stored ones, because its author could have written them. An exception are the records of
+// an admission policy or another webhook that has held the same update a moment ago: HoldUpdate keeps
+// their mark, the saved strategy and the note about a raised history limit. Hold uses the saved strategy
+// only if the spec stops the controller as well.
 func (r Row) HoldUpdate(old, update object.Object, by string) {
 	wrote, raised := update.GetAnnotations(), r.GVK == deploymentKind && hasNoHistoryEdit(update)
 	KeepRecords(old, update)

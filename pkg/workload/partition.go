@@ -130,10 +130,13 @@ func (a partitioned) Observe(obj object.Object, owned []object.Object, hold Hold
 	return w
 }
 
+// strategyFirst is the advice about an update strategy with which Weir cannot hold a new template.
+const strategyFirst = ". Send two updates: first spec.updateStrategy, then spec.template"
+
 // UnholdableReason implements Adapter.
 func (a partitioned) UnholdableReason(old, update object.Object, isHeld bool) string {
 	if why := a.unsupportedReason(update); why != "" && !isHeld {
-		return why
+		return why + strategyFirst
 	}
 	was := a.subjectOf(old).fields()
 	return scaledToZeroReason(was.replicas, a.subjectOf(update).fields().replicas, was.total, isHeld)

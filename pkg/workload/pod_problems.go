@@ -45,7 +45,7 @@ var podProblems = []podProblem{
 	{name: "gate closed", of: gateClosed, since: lastChange},
 	{name: "being created", of: inContainers(beingCreated), since: lastChange},
 	{name: "not ready", of: inContainers(notReady), since: lastChange},
-	{name: "untouched", of: func(*corev1.Pod) string { return "no scheduler or node has taken it up" }, since: lastChange},
+	{name: "untouched", of: func(*corev1.Pod) string { return "no scheduler or kubelet has acted on the pod" }, since: lastChange},
 }
 
 // UnreadyReasons counts unready pods by cause. whose describes the pods. If no cause is certain

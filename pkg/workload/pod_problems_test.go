@@ -85,7 +85,7 @@ func TestPodProblems(t *testing.T) {
 		"gate":         {podThat(on(corev1.PodReady, corev1.ConditionFalse, "ReadinessGatesNotReady", `"lb" is not ready`)), `a readiness gate is closed ("lb" is not ready)`, true},
 		"volumes":      {podWith(waits("ContainerCreating", "")), "container web is not created yet: see the events of the pod", true},
 		"never ready":  {podWith(corev1.ContainerStatus{State: running()}), "container web runs and is not ready: see its readiness probe", true},
-		"no scheduler": {podWith(), "no scheduler or node has taken it up", true},
+		"no scheduler": {podWith(), "no scheduler or kubelet has acted on the pod", true},
 		"ready":        {podThat(on(corev1.PodReady, corev1.ConditionTrue, "", "")), "", false},
 	}
 	for name, c := range cases {

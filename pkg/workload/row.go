@@ -47,7 +47,7 @@ func (r Row) RefusalReason(old, update object.Object, isHeld bool) string {
 	if why == "" {
 		return ""
 	}
-	return "spec.template must not change in this update: " + why + ". Do one after the other"
+	return "spec.template must not change in this update: " + why
 }
 
 // scaledToZeroReason returns why a new template cannot be held by an update that also scales the
@@ -55,7 +55,7 @@ func (r Row) RefusalReason(old, update object.Object, isHeld bool) string {
 // held workload may always be scaled, so that an owner can revert.
 func scaledToZeroReason(was, is *int32, pods int32, isHeld bool) string {
 	if !isHeld && isZero(is) && (!isZero(was) || pods > 0) {
-		return "with spec.replicas 0 nothing can be held; set spec.replicas first, and change the template when no pod is left"
+		return "a workload without pods cannot be held. Send two updates: first spec.replicas, and when no pod is left, spec.template"
 	}
 	return ""
 }

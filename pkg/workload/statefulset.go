@@ -58,7 +58,7 @@ func missingStatefulSetField(v view) string {
 	default:
 		return ""
 	}
-	return "no " + field + ", and is released only if it has what one of apps/v1 has"
+	return "no " + field + "; Weir can release this kind only if it has this, as a StatefulSet of apps/v1 does"
 }
 
 // orderedSet is the subject of a kind whose pods have ordinals. Every kind with

@@ -237,7 +237,7 @@ func serviceIsUnchanged(a *app) {
 	a.t.Cleanup(b.logState)
 	b.eventually("the Rollout reports that the Service selects other pods", func(ctx context.Context) error {
 		r, err := b.getRollout(ctx)
-		if err == nil && !strings.Contains(r.Status.Message, "not the pods of the workload") {
+		if err == nil && !strings.Contains(r.Status.Message, "does not match the pods of the workload") {
 			err = errors.New(describe(r))
 		}
 		return err

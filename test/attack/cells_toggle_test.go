@@ -84,7 +84,7 @@ func (a *app) isReconciled(ctx context.Context) error {
 func (a *app) waitsForOwner(ctx context.Context) bool {
 	o, _, err := a.liveWorkload(ctx)
 	r, rErr := a.getRollout(ctx)
-	return errors.Join(err, rErr) == nil && replacesPodsManually(o) && strings.Contains(r.Status.Message, "Rollout waits for the workload")
+	return errors.Join(err, rErr) == nil && replacesPodsManually(o) && strings.Contains(r.Status.Message, "Rollout waits: the workload is paused")
 }
 
 // waitsOrRestored expects that the release waits as before, or that the workload is completely

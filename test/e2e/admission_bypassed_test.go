@@ -49,7 +49,7 @@ func TestAdmissionBypassed(t *testing.T) {
 		return nil
 	})
 	a.release("v2")
-	a.eventually("the late hold is reported", a.hasCondition("AdmissionBypassed", "HeldLate", "held as soon as that was noticed"))
+	a.eventually("the late hold is reported", a.hasCondition("AdmissionBypassed", "HeldLate", "was not held at once"))
 	a.eventually("step 1 waits", a.waitsAtStep(1))
 	a.eventually("pods are those of step 1", a.runs(versions{"v1": 4, "v2": 2}))
 	a.checkNow(a.isHeld)

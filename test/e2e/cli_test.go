@@ -105,7 +105,7 @@ func TestKubectlWeir(t *testing.T) {
 	}
 	manager.kubectlWeir(a, 0, words("why web"), "No release in progress")
 	manager.kubectlWeir(a, 0, words("wait web --for=healthy --timeout=1m"), "healthy")
-	manager.kubectlWeir(a, 124, words("wait web --for=paused --timeout=0"), "not paused")
+	manager.kubectlWeir(a, 124, words("wait web --for=waiting --timeout=0"), "not waiting")
 	testEnv.admin.kubectlWeir(a, 0, []string{"set", "image", "deployment/web", name + "=" + image("v2"), "--yes"}, "deployment/web: image set", "STEP")
 	manager.kubectlWeir(a, 0, words("wait web --for=paused,healthy --timeout=5m"), "paused: ")
 	a.checkNow(a.waitsAtStep(1))

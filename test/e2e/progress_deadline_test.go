@@ -152,10 +152,10 @@ func TestProgressDeadline(t *testing.T) {
 			why := "new pods are refused: a pod is forbidden: exceeded quota: small"
 			a.eventually("the message reports the reason", a.messageContains("upgrade workload to new version", why))
 			testEnv.admin.kubectl(a, "get", "rollout", "web", "-o", "wide").mustSucceed("pods of step 1/", why)
-			a.eventually("the release fails", a.hasFailingCondition("PodsRefused", why, "raise the quota", "abort, or roll back"))
+			a.eventually("the release fails", a.hasFailingCondition("PodsRefused", why, "raise the quota", "abort or roll back"))
 			a.eventually("a warning event is created", a.hasWarningEvent("ReleaseFailing"))
 			testEnv.admin.kubectlWeir(a, 0, words("why web"), "exceeded quota: small", "raise the quota")
-			a.eventually("the release is stalled", a.hasStalledCondition(exceeded, "no progress at deployment/web since ", why, "abort, or roll back"))
+			a.eventually("the release is stalled", a.hasStalledCondition(exceeded, "no progress at deployment/web for more than ", why, "abort or roll back"))
 			a.eventually("a warning event is created", a.hasWarningEvent(exceeded))
 			a.guard.atMost("v2", 0)
 			if err := testEnv.client.Delete(t.Context(), q); err != nil {
@@ -189,7 +189,7 @@ func TestProgressDeadlineUnschedulable(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.release("v3")
-	a.eventually("the release is stalled", a.hasStalledCondition(exceeded, "no progress at service/web since ", "create it, or abort"))
+	a.eventually("the release is stalled", a.hasStalledCondition(exceeded, "no progress at service/web for more than ", "create it, or abort"))
 	testEnv.admin.kubectl(a, "get", "rollout", "web", "-o", "wide").mustSucceed("the Services and routers of the plan: service/web does not exist")
 	a.checkNow(a.runs(versions{"v1": 6}))
 	a.create(a.newService())

@@ -238,7 +238,7 @@ func TestUnheldNamespacesRefuse(t *testing.T) {
 		r := (&app{t: t, plan: planWithoutTraffic(), namespace: namespace}).newRollout()
 		r.Namespace, r.Name = namespace, "unheld"
 		err := testEnv.client.Create(t.Context(), r)
-		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "metadata.namespace") || !strings.Contains(err.Error(), "no workload is held in the namespace "+namespace) {
+		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "metadata.namespace") || !strings.Contains(err.Error(), "Weir never holds workloads in namespace "+namespace) {
 			t.Errorf("a Rollout in %s: %v, want a refusal that names the namespace", namespace, err)
 		}
 		list := &v1beta1.RolloutList{}

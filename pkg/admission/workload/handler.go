@@ -53,7 +53,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, done, err := h.bodies.readBody(w, r, watch.Now())
 	defer done()
 	if err != nil {
-		http.Error(w, fmt.Sprintf("reading the admission review, which holds a workload twice and may have 1 MiB without their managed fields: %v", err), httpStatus(err))
+		http.Error(w, fmt.Sprintf("reading the admission review (at most 1 MiB, without managed fields): %v", err), httpStatus(err))
 		return
 	}
 	review, err := decodeReview(r.Method, body)

@@ -81,10 +81,10 @@ func TestUnfitRefused(t *testing.T) {
 	stopping.Status.Replicas = 3
 	surge := daemonSet(withSurge(intstr.FromString("100%")))
 	surge.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable = new(intstr.FromInt32(0))
-	const filled = "change the template first, and set spec.replicas when"
+	const filled = "first spec.template, and when"
 	sized0 := func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32) }
 	none, forgetting := deployment(sized0), deployment(sized0, forgetful)
-	const onDeleteText, emptied = "spec.updateStrategy.type OnDelete", "with spec.replicas 0 nothing can be held"
+	const onDeleteText, emptied = "spec.updateStrategy.type OnDelete", "a workload without pods cannot be held"
 	for name, c := range map[string]struct {
 		sample      string
 		old, update object.Object
@@ -161,7 +161,7 @@ func containsAll(text, want string) bool {
 // A workload that is already held also accepts only templates that can be held.
 func TestHeldRefuses(t *testing.T) {
 	t.Parallel()
-	const filled = "change the template first, and set spec.replicas when the release has begun"
+	const filled = "first spec.template, and when the release has begun, spec.replicas"
 	sized0 := func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32) }
 	none := deployment(held, sized0)
 	pods := statefulSet()

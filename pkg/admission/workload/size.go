@@ -73,8 +73,8 @@ type jsonSize struct{ elements, keys int }
 
 // measureJSON counts list elements and keys without decoding values. maxDepth limits the depth up to which
 // list elements count; 0 means no limit. The JSON must be well formed.
-func measureJSON(data []byte, within int) jsonSize {
-	s := sizeScanner{maxDepth: within}
+func measureJSON(data []byte, maxDepth int) jsonSize {
+	s := sizeScanner{maxDepth: maxDepth}
 	quoted := false
 	for i := 0; i < len(data); i++ {
 		switch b := data[i]; {

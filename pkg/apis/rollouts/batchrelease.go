@@ -38,10 +38,11 @@ type BatchReleaseSpec struct {
 	Plan        ReleasePlan
 }
 
-// ReleasePlan is how far the workload may go.
+// ReleasePlan has the batches of a workload, and the last batch that may run.
 type ReleasePlan struct {
 	Batches []Batch
-	// BatchPartition is the 0-based last batch that may run; nil gives the workload back.
+	// BatchPartition is the 0-based last batch that may run; nil returns the workload to its
+	// native controller.
 	BatchPartition *int32
 	// RolloutID is the value of the batch label on pods.
 	RolloutID        string
@@ -53,7 +54,7 @@ type ReleasePlan struct {
 	// ExtraWorkload is the older way to ask for the canary style.
 	ExtraWorkload bool
 	// Revision is the revision that the plan is for. While the workload has another
-	// template, the controller upgrades nothing and does not give the workload back.
+	// template, the controller upgrades nothing and does not return the workload.
 	// Empty means any revision. Weir's own.
 	Revision string
 	// Abort brings every pod back to the stable revision and keeps the
@@ -103,12 +104,12 @@ type BatchReleaseStatus struct {
 	// ExtraUID is the uid of the extra Deployment. The controller finds and deletes it by
 	// this uid, whatever its owner references say. Weir's own.
 	ExtraUID types.UID
-	// Drive is how far the workload may go; nil before it is first set and after the
-	// workload was restored. Annotations of the workload are a copy. Weir's own.
+	// Drive is the target of the workload; nil before it is first set and after the workload
+	// was returned to its native controller. Annotations of the workload are a copy. Weir's own.
 	Drive *Drive
 }
 
-// Drive is how far a workload may go.
+// Drive is the target of a workload: how many pods may run the update revision.
 type Drive struct {
 	// Partition is how many pods may run the update revision.
 	Partition intstr.IntOrString

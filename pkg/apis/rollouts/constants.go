@@ -123,7 +123,7 @@ const (
 	// to somebody else, or somebody undoes Weir's changes of it, and absent otherwise.
 	ConditionRoutable ConditionType = "Routable"
 	// ConditionMeasurable is false where a check of the plan measures nothing, or would have
-	// failed the version in service.
+	// failed the stable version.
 	ConditionMeasurable ConditionType = "Measurable"
 	// ConditionRevertible is false while abort and rollback cannot restore the stable
 	// revision of a release in progress, and absent otherwise.

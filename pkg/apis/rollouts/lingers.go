@@ -32,16 +32,16 @@ func FinalizersOf(o metav1.Object, but ...string) string {
 func Taken(kind string, o metav1.Object) string {
 	refs := o.GetOwnerReferences()
 	if len(refs) == 0 {
-		return fmt.Sprintf("%s %s exists and belongs to no release; rename it, or delete it if it is not needed", kind, o.GetName())
+		return fmt.Sprintf("%s %s exists, and Weir needs this name; delete it, or recreate it under another name", kind, o.GetName())
 	}
 	whose := refs[0]
 	if ref := metav1.GetControllerOf(o); ref != nil {
 		whose = *ref
 	}
-	taken := fmt.Sprintf("%s %s exists and belongs to %s %s (uid %s); wait until that has ended",
+	taken := fmt.Sprintf("%s %s exists and belongs to %s %s (uid %s); wait until its release ends",
 		kind, o.GetName(), Plainly(whose.Kind), Plainly(whose.Name), Plainly(string(whose.UID)))
 	if kind != "deployment" { // Weir chooses its name
-		taken += ", or give each its own " + kind
+		taken += ", or use a separate " + kind + " for each Rollout"
 	}
 	if !strings.HasPrefix(whose.APIVersion, GroupName+"/") {
 		return taken

@@ -25,25 +25,25 @@ func TestTaken(t *testing.T) {
 		o    metav1.Object
 		want string
 	}{
-		{"deployment", &metav1.ObjectMeta{Name: "web-canary-x"}, "deployment web-canary-x exists and belongs to no release; rename it, or delete it if it is not needed"},
+		{"deployment", &metav1.ObjectMeta{Name: "web-canary-x"}, "deployment web-canary-x exists, and Weir needs this name; delete it, or recreate it under another name"},
 		{
 			"deployment", owned("rollouts.kruise.io/v1beta1", "BatchRelease"),
-			"deployment web-canary-x exists and belongs to BatchRelease web (uid u1); wait until that has ended. " +
+			"deployment web-canary-x exists and belongs to BatchRelease web (uid u1); wait until its release ends. " +
 				"If no BatchRelease has this uid, as after a restore, and no route leads to its pods, delete it: kubectl delete deployment web-canary-x -n shop",
 		},
 		{
 			"service", owned("rollouts.kruise.io/v1beta1", "Rollout"),
-			"service web-canary-x exists and belongs to Rollout web (uid u1); wait until that has ended, or give each its own service. " +
+			"service web-canary-x exists and belongs to Rollout web (uid u1); wait until its release ends, or use a separate service for each Rollout. " +
 				"If no Rollout has this uid, as after a restore, and no route leads to its pods, delete it: kubectl delete service web-canary-x -n shop",
 		},
 		{
 			"ingress", owned("rollouts.kruise.io/v1alpha1", "Rollout"),
-			"ingress web-canary-x exists and belongs to Rollout web (uid u1); wait until that has ended, or give each its own ingress. " +
+			"ingress web-canary-x exists and belongs to Rollout web (uid u1); wait until its release ends, or use a separate ingress for each Rollout. " +
 				"If no Rollout has this uid, as after a restore, delete it: kubectl delete ingress web-canary-x -n shop",
 		},
 		{
 			"service", owned("example.com/v1", "Mesh"),
-			"service web-canary-x exists and belongs to Mesh web (uid u1); wait until that has ended, or give each its own service",
+			"service web-canary-x exists and belongs to Mesh web (uid u1); wait until its release ends, or use a separate service for each Rollout",
 		},
 	} {
 		if got := rollouts.Taken(tt.kind, tt.o); got != tt.want {

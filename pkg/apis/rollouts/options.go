@@ -47,7 +47,7 @@ type RetryOptions struct {
 	metav1.ObjectMeta
 
 	DecisionOptions
-	// Override has checks only report in this attempt.
+	// Override makes failed checks report only, in this attempt.
 	Override bool
 }
 
@@ -81,14 +81,14 @@ type DecisionOptions struct {
 	Reason string
 	// RequestID makes the request safe to repeat.
 	RequestID string
-	// Expect refuses the request if the Rollout has changed.
+	// Expect is a precondition: the server rejects the request if one of its fields differs.
 	Expect *Expectation
 }
 
 // Common returns the options that every verb has.
 func (o *DecisionOptions) Common() *DecisionOptions { return o }
 
-// Expectation is what the caller believes; any difference refuses the request.
+// Expectation is the state that the caller has read; any difference rejects the request.
 type Expectation struct {
 	// Step is the current step, 1-based.
 	Step *int32

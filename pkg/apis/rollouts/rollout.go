@@ -35,7 +35,8 @@ type RolloutSpec struct {
 	WorkloadRef *ObjectRef
 	// Strategy says how revisions are released.
 	Strategy Strategy
-	// Disabled takes the Rollout out of service.
+	// Disabled returns the workload to its native controller, which then releases the
+	// current template to all pods. An aborted workload stays paused.
 	Disabled bool
 	// RolloutID exists in v1alpha1 only and decides nothing.
 	RolloutID string

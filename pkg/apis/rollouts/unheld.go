@@ -17,5 +17,5 @@ func Unheld(namespace, own string) string {
 	if namespace == "" || namespace != SystemNamespace && namespace != own {
 		return ""
 	}
-	return fmt.Sprintf("no workload is held in the namespace %s, since it must be able to start while Weir is down; use a Rollout in another namespace", namespace)
+	return fmt.Sprintf("Weir never holds workloads in namespace %s, because they must start while Weir is down; create the Rollout in another namespace", namespace)
 }

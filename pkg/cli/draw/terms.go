@@ -21,7 +21,7 @@ func (s Screen) Terms() string {
 	for _, term := range glossary.Terms {
 		terms = append(terms, [2]string{term.Name, term.Meaning})
 	}
-	return s.drawTerms("States, those that need attention first:", states) + "\n" + s.drawTerms("Actions:", actions) + "\n" +
+	return s.drawTerms("States, those that need attention first:", states) + "\n" + s.drawTerms("Verbs:", actions) + "\n" +
 		s.drawTerms("Terms:", terms)
 }
 

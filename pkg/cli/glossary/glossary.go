@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Weir Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package glossary has the words for states, actions and versions that the server's table, the command line and
+// Package glossary has the words for states, verbs and versions that the server's table, the command line and
 // docs/glossary.md share.
 package glossary
 
@@ -28,10 +28,10 @@ var States = []State{
 	{"Aborted", "Aborted", "The release was aborted, and all pods and requests are back on the stable version. Retry, roll back, or release another version."},
 	{"NotReady", "Not ready", "No release can start, for example because the workload does not exist."},
 	{"Waiting", "Waiting", "The step has its pods and its traffic. It waits for an approval, for a time, or for its checks."},
-	{"Paused", "Paused", "A person has paused the release. Resume continues it."},
+	{"Paused", "Paused", "A person has paused the release. Resume continues it. A step that waits for an approval is Waiting, not Paused."},
 	{"Moving", "In progress", "The pods or the traffic of a step are changing."},
 	{"Ending", "Finishing", "All steps are done, or the release was rolled back. Weir restores the settings of the workload."},
-	{"AtRest", "Healthy", "No release is in progress."},
+	{"AtRest", "Healthy", "No release is in progress, and the next one can start."},
 	{"Disabled", "Disabled", "The Rollout is disabled, so Weir does not control the workload."},
 }
 
@@ -64,12 +64,17 @@ var Terms = []Term{
 	{"Rollout", "The object that says how a workload is released: its steps, its traffic and its checks."},
 	{"workload", "The Deployment, StatefulSet, DaemonSet or Kruise workload that a Rollout controls."},
 	{"release", "One change of the pod template, from the first new pod until all pods run the new version. Releases of a Rollout are numbered."},
-	{"stable version", "The version that served before the release."},
+	{"stable version", "The version that served before the release. An abort returns to it."},
 	{"new version", "The version that is being released. The API calls it the update revision."},
+	{"native controller", "The controller of the workload's kind, for example the Deployment controller."},
+	{"held", "Weir has paused the workload, so its native controller cannot release the new template. A held Deployment has `spec.paused: true`."},
 	{"step", "A part of a release: a number of new pods and, optionally, a share of the traffic. Steps are numbered from 1."},
 	{"check", "A measurement that a step must pass, for example a success rate."},
-	{"approval", "The action promote for a step that waits for a person."},
-	{"override", "To promote, retry or jump although checks have not passed. It needs a reason and a permission of its own."},
+	{"verb", "A request about a release, for example promote or abort."},
+	{"decision", "The record of a verb: who sent it, when and why."},
+	{"gate", "A check that waits until it has passed once, and never fails."},
+	{"approval", "The verb promote for a step that waits for a person."},
+	{"override", "To promote, retry or jump although checks have not passed. It needs a reason and a separate permission."},
 	{"deadline", "The longest time without progress. After it, the release is Stalled."},
 }
 
@@ -122,7 +127,9 @@ This page is for everyone who reads output of Weir. The command line and this pa
 		}
 		fmt.Fprintf(&b, "| %s | `%s` | %s |\n", s.Title, name, s.Meaning)
 	}
-	b.WriteString("\n## Actions\n\n| action | key in `get -w` | effect |\n|---|---|---|\n")
+	b.WriteString("\nThe API says `AtRest` for three of these states. The Rollout is not ready if the answer of `why` has `waitingFor.for`, disabled if its\n" +
+		"phase is `Disabled`, and otherwise healthy.\n")
+	b.WriteString("\n## Verbs\n\nA verb is a request about a release. The server records each accepted request as a decision.\n\n| verb | key in `get -w` | effect |\n|---|---|---|\n")
 	for _, a := range Actions {
 		fmt.Fprintf(&b, "| `%s` | `%s` | %s. |\n", a.Name, a.Key, a.Meaning)
 	}

@@ -93,8 +93,8 @@ func TestMissingInNamespaces(t *testing.T) {
 	t.Parallel()
 	admission := cluster.AdmissionStatus{Reader: fake.NewClientBuilder().WithScheme(newServer(t).Scheme()).Build(), Namespace: "gates"}
 	for namespace, want := range map[string]string{
-		"kube-system": "no workload is held in the namespace kube-system",
-		"gates":       "no workload is held in the namespace gates",
+		"kube-system": "Weir never holds workloads in namespace kube-system",
+		"gates":       "Weir never holds workloads in namespace gates",
 		"weir-system": "weir-workloads does not exist",
 	} {
 		got, err := admission.MissingPart(t.Context(), namespace, schema.ParseGroupResource("deployments.apps"), "")

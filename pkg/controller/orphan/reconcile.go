@@ -115,7 +115,7 @@ func lostMessage(rollout string) string {
 		"to continue the release from step 1. Or create it and delete it, to release the pending template to all pods"
 }
 
-// restoreWorkload returns the workload to its own controller. As at the deletion of a Rollout, this
+// restoreWorkload returns the workload to its native controller. As at the deletion of a Rollout, this
 // does not release an aborted version.
 func (r *Reconciler) restoreWorkload(ctx context.Context, w *cluster.Workload) (time.Duration, error) {
 	row, ok := workload.Find(w.Row.GVK.GroupVersion().String(), w.Row.GVK.Kind, workload.StyleOf(w.Object))
@@ -131,7 +131,7 @@ func (r *Reconciler) restoreWorkload(ctx context.Context, w *cluster.Workload) (
 	if err := r.Server.Write(ctx, row.Restore(w.Object, w.Owned, w.Hold, planner.RestoreWorkload{KeepPaused: wasAborted})); err != nil {
 		return minRequeue, err
 	}
-	message := "no Rollout names this workload any more, so Weir returned it to its own controller"
+	message := "no Rollout names this workload any more, so Weir returned it to its native controller"
 	if wasAborted {
 		message += ", paused, since its release was aborted"
 	}

@@ -118,7 +118,7 @@ func reservedBatchReleaseWrite(ctx context.Context, d endpoint.Access, w endpoin
 	if owner == "" && before == "" && r == nil || !w.Changed && leavesRolloutInControl(w, r, owner, before) {
 		return "", nil
 	}
-	return fmt.Sprintf("Rollout %q drives it: change that instead", w.Object.Name), nil
+	return fmt.Sprintf("this BatchRelease belongs to Rollout %q; edit the Rollout", w.Object.Name), nil
 }
 
 // leavesRolloutInControl reports whether the Rollout stays in control after a write: the write changes labels, or

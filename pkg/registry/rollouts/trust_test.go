@@ -60,7 +60,7 @@ func TestRequestIDOvertaken(t *testing.T) {
 	}
 	verb(t, alice, v1beta1Path, ns, "retry", nil).must(t, http.StatusCreated)
 	a := abort("night")
-	if len(a.warnings) != 1 || !strings.Contains(a.warnings[0], "since decision 2, retry by alice; nothing was done") {
+	if len(a.warnings) != 1 || !strings.Contains(a.warnings[0], "since decision 2, retry by alice; nothing was changed") {
 		t.Errorf("an overtaken repetition warns %q", a.warnings)
 	}
 	if a = abort("night-2"); len(a.warnings) > 0 || a.rollout(t).Status.Conditions[0].Reason != "Aborting" {
@@ -281,7 +281,7 @@ func TestWhatDrivesIsReserved(t *testing.T) {
 	}
 	forbidden := func(a answer) {
 		t.Helper()
-		if m := a.must(t, http.StatusForbidden).status().Message; !strings.Contains(m, `Rollout "web" drives it: change that instead`) {
+		if m := a.must(t, http.StatusForbidden).status().Message; !strings.Contains(m, `this BatchRelease belongs to Rollout "web"; edit the Rollout`) {
 			t.Errorf("told %q", m)
 		}
 	}

@@ -87,7 +87,7 @@ var states = map[string]standing{
 	}, "", "Moving", "its pods"},
 	"refused":     {stalledBy("RevisionRefused", "another template"), "", "Stalled", "refused while revision v2 is released"},
 	"superseding": {func(_ *v1beta1.RolloutStatus, p *v1beta1.Progress) { p.FinalisingStep = "RestoreStableService" }, "", "Moving", "replacing revision v2"},
-	"aborting":    {doing("Aborting"), "", "Aborting", "Waiting for the pods of the stable revision"},
+	"aborting":    {doing("Aborting"), "", "Aborting", "Waiting for the pods of the stable version"},
 	"aborted":     {doing("Aborted"), "", "Aborted", "retry it from step 1"},
 	"rolling back": {func(s *v1beta1.RolloutStatus, p *v1beta1.Progress) {
 		p.RollingBack = true

@@ -23,7 +23,7 @@ type BatchRelease struct {
 	// Spec is written by the owning Rollout's controller.
 	// +optional
 	Spec BatchReleaseSpec `json:"spec,omitzero"`
-	// Status is written by the batch controller.
+	// Status is written by weir-controller.
 	// +optional
 	Status BatchReleaseStatus `json:"status,omitzero"`
 }
@@ -40,34 +40,34 @@ type BatchReleaseList struct {
 	Items []BatchRelease `json:"items"`
 }
 
-// BatchReleaseSpec names the workload and how far it may go.
+// BatchReleaseSpec names the workload and its plan.
 type BatchReleaseSpec struct {
 	// WorkloadRef names the workload in the namespace of the BatchRelease.
 	// +optional
 	WorkloadRef *ObjectRef `json:"workloadRef,omitempty"`
-	// ReleasePlan is how far the workload may go.
+	// ReleasePlan has the batches, and the last batch that may run.
 	ReleasePlan ReleasePlan `json:"releasePlan"`
 }
 
-// ReleasePlan is how far a workload may go.
+// ReleasePlan has the batches of a workload, and the last batch that may run.
 type ReleasePlan struct {
 	// Batches are cumulative targets in their order; they are counted from 0.
 	// +optional
 	// +listType=atomic
 	Batches []Batch `json:"batches,omitzero"`
 	// BatchPartition is the last batch that may run, counted from 0. Without
-	// it the workload is restored to its owner.
+	// it, the workload is returned to its native controller.
 	// +optional
 	BatchPartition *int32 `json:"batchPartition,omitempty"`
 	// RolloutID is the value of the batch label on pods.
 	// +optional
 	RolloutID string `json:"rolloutID,omitempty"`
 	// FailureThreshold is how many pods of the update revision, as a number or
-	// a percentage, may be unready in a batch that is ready.
+	// a percentage, may be unready while the batch still counts as ready.
 	// +optional
 	FailureThreshold *intstr.IntOrString `json:"failureThreshold,omitempty"`
-	// FinalizingPolicy is WaitResume or Immediate: whether giving the workload
-	// back waits until all of its pods are updated. Default: Immediate.
+	// FinalizingPolicy is WaitResume or Immediate: whether the return of the workload
+	// to its native controller waits until all pods are updated. Default: Immediate.
 	// +optional
 	FinalizingPolicy FinalizingPolicy `json:"finalizingPolicy,omitempty"`
 	// PatchPodTemplateMetadata is merged into the pods of the extra Deployment.
@@ -88,17 +88,17 @@ type ReleasePlan struct {
 	// it.
 	// +optional
 	UpdateTemplate string `json:"updateTemplate,omitempty"`
-	// Abort brings every pod back to the stable revision and keeps the
-	// workload held. Without batchPartition the workload is restored but
-	// stays paused. Default: false.
+	// Abort moves all pods back to the stable revision and keeps the workload
+	// held. Without batchPartition, the workload is returned to its native
+	// controller but stays paused. Default: false.
 	// +optional
 	Abort bool `json:"abort,omitempty"`
 	// StableRevision is the revision that the Rollout knows to be stable. Only
 	// the controller writes it.
 	// +optional
 	StableRevision string `json:"stableRevision,omitempty"`
-	// Paused brings up no more pods of the update revision than there are. Only
-	// the controller writes it. Default: false.
+	// Paused creates no further pods of the update revision. Only the controller
+	// writes it. Default: false.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 }
@@ -154,26 +154,27 @@ type BatchReleaseStatus struct {
 	// WorkloadUID is the uid of the workload that the plan is carried out on.
 	// +optional
 	WorkloadUID types.UID `json:"workloadUID,omitempty"`
-	// ExtraUID is the uid of the Deployment that was made beside the workload.
+	// ExtraUID is the uid of the canary Deployment.
 	// +optional
 	ExtraUID types.UID `json:"extraUID,omitempty"`
-	// Drive is how far the workload may go. Absent before it was told and after
-	// it was restored; annotations of the workload repeat it.
+	// Drive is the target of the workload: how many pods may run the update
+	// revision. It is absent before the first batch and after the workload was
+	// returned to its native controller. Annotations of the workload repeat it.
 	// +optional
 	Drive *Drive `json:"drive,omitempty"`
 }
 
-// Drive is how far a workload may go.
+// Drive is the target of a workload: how many pods may run the update revision.
 type Drive struct {
 	// Partition is how many pods, as a number or a percentage, may run the
 	// update revision.
 	Partition intstr.IntOrString `json:"partition"`
-	// KeepOne keeps a pod of the stable revision where the workload is made so
-	// small that the partition is all of its pods. Default: false.
+	// KeepOne keeps a pod of the stable revision if the workload is scaled down so
+	// far that the partition covers all pods. Default: false.
 	// +optional
 	KeepOne bool `json:"keepOne,omitempty"`
-	// Least is how many pods the extra Deployment of a canary release keeps where
-	// the workload is made smaller. Default: 0, its share.
+	// Least is the minimum number of pods of the canary Deployment if the workload
+	// is scaled down. Default: 0, which means only its share of the size.
 	// +optional
 	Least int32 `json:"least,omitempty"`
 	// Abort sends every pod back to the stable revision. Default: false.

@@ -58,7 +58,7 @@ type RetryOptions struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	DecisionOptions `json:",inline"`
-	// Override has checks only report in this attempt. It takes a reason, and
+	// Override makes failed checks report only, in this attempt. It takes a reason, and
 	// permission to create rollouts/override. Default: false.
 	// +optional
 	Override bool `json:"override,omitempty"`
@@ -102,7 +102,7 @@ type DecisionOptions struct {
 	// again change nothing. At most 63 characters.
 	// +optional
 	RequestID string `json:"requestID,omitempty"`
-	// Expect refuses the request when the Rollout has moved on.
+	// Expect is a precondition: the server rejects the request if one of these fields differs.
 	// +optional
 	Expect *Expectation `json:"expect,omitempty"`
 }

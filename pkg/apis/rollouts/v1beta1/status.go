@@ -76,13 +76,13 @@ type NetworkHold struct {
 	// may still think so. The last pod of that revision stays meanwhile.
 	// +optional
 	Pinned string `json:"pinned,omitempty"`
-	// Originals are digests of what the routers were before they were routed. A
-	// record on a router that none of them tells of was written by somebody else.
+	// Originals are digests of the routers before the release changed them. A record
+	// whose digest is not listed was not written by Weir.
 	// +optional
 	// +listType=atomic
 	Originals []string `json:"originals,omitzero"`
-	// Made are the uids of what was made for the release: the canary Service and
-	// the canary Ingress. They are the release's whatever stands on them.
+	// Made are the uids of the canary Service and the canary Ingress. Weir owns these
+	// objects even if their labels or annotations were changed.
 	// +optional
 	// +listType=atomic
 	Made []types.UID `json:"made,omitzero"`
@@ -262,8 +262,8 @@ type TrafficChange struct {
 	// Target is what the step under way wants of them.
 	// +optional
 	Target string `json:"target,omitempty"`
-	// TargetTime is when that was first found done. A step waits from then on,
-	// however often somebody undoes it and it is put back.
+	// TargetTime is when the routers first had this target. The step's wait starts
+	// then, even if another client reverts the change and Weir restores it.
 	// +optional
 	TargetTime *metav1.Time `json:"targetTime,omitempty"`
 }

@@ -196,7 +196,7 @@ func InFlight(s *rollouts.RolloutStatus) bool {
 	return s.UnderWay() || s.Network != nil || p != nil && p.FinalisingStep != "" && p.FinalisingStep != rollouts.FinalisingEnd
 }
 
-const waitForEnd = "cannot change while a release is in progress or is being taken back: wait until it has ended"
+const waitForEnd = "cannot change until the release or its abort has ended"
 
 // validateInFlight validates a change of the plan of a release in progress.
 func validateInFlight(s, old *rollouts.RolloutSpec, o Options) field.ErrorList {
@@ -218,7 +218,7 @@ func validateInFlight(s, old *rollouts.RolloutSpec, o Options) field.ErrorList {
 		errs = append(errs, field.Forbidden(path.Child("trafficRoutings"), waitForEnd))
 	}
 	if !o.older() && len(release.Steps) != len(oldRelease.Steps) {
-		errs = append(errs, field.Forbidden(path.Child("steps"), fmt.Sprintf("their number (%d) ", len(oldRelease.Steps))+waitForEnd+", or change the steps that there are"))
+		errs = append(errs, field.Forbidden(path.Child("steps"), fmt.Sprintf("the number of steps (%d) ", len(oldRelease.Steps))+waitForEnd+"; wait, or edit the existing steps"))
 	}
 	return errs
 }

@@ -184,12 +184,12 @@ func validateCondition(c, old *rollouts.Condition, path *field.Path) field.Error
 		limit = max(limit, old.Size())
 	} else if !isAllowedType(c.Type) {
 		errs = append(errs, field.Invalid(path.Child("type"), name,
-			"use a type that differs from Weir's by more than upper and lower case: letters, digits, '-', '_' and '.', such as Gate or example.com/Gate"))
+			"this condition type is reserved by Weir (case-insensitive), or not a qualified name; use another type, such as example.com/Gate"))
 	}
 	same := old != nil && old.Reason == c.Reason
 	if c.Type == rollouts.ConditionStalled && !same && !rollouts.MayStall(c.Reason) {
 		errs = append(errs, field.Invalid(path.Child("reason"), rollouts.Clean(c.Reason, rollouts.MaxRequestID),
-			"use a reason that differs from Weir's by more than upper and lower case: one word of letters and digits that begins with a capital letter, such as GateClosed"))
+			"this reason is reserved by Weir (case-insensitive), or not one word of letters and digits with a capital first letter; use another reason, such as GateClosed"))
 	}
 	if c.Size() > limit {
 		errs = append(errs, field.TooLong(path, "", rollouts.MaxCondition))

@@ -50,7 +50,7 @@ func validateTrafficRouting(r *rollouts.TrafficRoutingRef, path *field.Path) fie
 	errs := validateName(r.Service, path.Child("service"))
 	if r.GracePeriodSeconds < 0 || r.GracePeriodSeconds > rollouts.MaxGracePeriod {
 		errs = append(errs, field.Invalid(path.Child("gracePeriodSeconds"), r.GracePeriodSeconds,
-			fmt.Sprintf("use seconds, from 0 to %d: an abort waits as long after each change of the network", rollouts.MaxGracePeriod)))
+			fmt.Sprintf("use 0 to %d seconds; an abort also waits this long after each routing change", rollouts.MaxGracePeriod)))
 	}
 	if r.Ingress == nil && r.Gateway == nil && len(r.CustomNetworkRefs) == 0 {
 		errs = append(errs, field.Required(path, "set at least one of ingress, gateway and customNetworkRefs"))

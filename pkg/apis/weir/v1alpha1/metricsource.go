@@ -70,19 +70,19 @@ type MetricSourceSpec struct {
 	// LagSeconds is how old metrics must be before they are judged. Default: 15.
 	// +optional
 	LagSeconds *int32 `json:"lagSeconds,omitempty"`
-	// Labels is how the labels of a metric are spelled that its target has, too: Plain, such
-	// as service, Exported, such as exported_service, or Auto, which tries both. Default: Auto.
+	// Labels is the form of a metric's labels that its target also has: Plain, such as
+	// service, Exported, such as exported_service, or Auto, which tries both. Default: Auto.
 	// +optional
 	Labels LabelSpelling `json:"labels,omitempty"`
-	// Newborn is how a series counts that has just appeared: from Zero, from Zero only where
-	// its target is Known to have been up before, or not at all, which is Skip. Default: Known.
+	// Newborn is how a new time series is counted. Zero counts from 0. Known counts from 0
+	// only if its target was up before. Skip does not count it. Default: Known.
 	// +optional
 	Newborn Newborn `json:"newborn,omitempty"`
-	// RawQueries allows PromQL in Rollouts and Checks. Without it, only a ClusterCheck may
-	// have some. Default: false.
+	// RawQueries allows PromQL in Rollouts and Checks. If false, only a ClusterCheck may
+	// use PromQL. Default: false.
 	// +optional
 	RawQueries *bool `json:"rawQueries,omitempty"`
-	// QueriesPerSecond is how often the source is asked at most. Default: 20.
+	// QueriesPerSecond is the maximum number of queries per second. Default: 20.
 	// +optional
 	QueriesPerSecond *int32 `json:"queriesPerSecond,omitempty"`
 }
@@ -94,8 +94,8 @@ type Prometheus struct {
 	// Auth has the credentials.
 	// +optional
 	Auth *SourceAuth `json:"auth,omitempty"`
-	// Headers go with each question. $namespace in a value is the namespace of the Rollout.
-	// Everybody with the role view reads them: a secret belongs into auth.
+	// Headers are sent with each query. $namespace in a value is the namespace of the Rollout.
+	// Everybody with the role view can read them, so put secrets into auth.
 	// +optional
 	Headers map[string]string `json:"headers,omitempty"`
 	// ServerName that the certificate of the server must have. Default: the host of the URL.
@@ -121,10 +121,10 @@ const (
 	LabelsExported LabelSpelling = "Exported"
 )
 
-// Newborn is how a series counts that has just appeared.
+// Newborn is how a new time series is counted.
 type Newborn string
 
-// How a series counts that has just appeared.
+// The ways to count a new time series.
 const (
 	NewbornKnown Newborn = "Known"
 	NewbornZero  Newborn = "Zero"
@@ -144,7 +144,7 @@ func (s *MetricSourceSpec) Spelling() LabelSpelling {
 	return s.Labels
 }
 
-// CountsNewborn is how a series counts that has just appeared.
+// CountsNewborn returns how a new time series is counted.
 func (s *MetricSourceSpec) CountsNewborn() Newborn {
 	if s.Newborn == "" {
 		return NewbornKnown

@@ -58,8 +58,8 @@ func (r *REST) completeUpdate(ctx context.Context, obj, old runtime.Object) (run
 	return obj, nil
 }
 
-// recordEndOfPause records the approval in the same write. complete has already checked, against the same
-// stored object, that the approval is possible.
+// recordEndOfPause records the approval in the same write. completeUpdate has checked, against the
+// same stored object, that the approval is possible.
 func recordEndOfPause(ctx context.Context, r, stored *rollouts.Rollout, maker commandMaker) {
 	if !endsPause(r, stored) {
 		return

@@ -41,7 +41,7 @@ type attempt struct {
 
 type attemptKey struct{}
 
-// withAttempt returns a context in which decide records the decision of the request.
+// withAttempt returns a context in which applyVerb records the decision of the request.
 func withAttempt(ctx context.Context) (context.Context, *attempt) {
 	a := &attempt{}
 	return context.WithValue(ctx, attemptKey{}, a), a

@@ -250,7 +250,7 @@ func (c *CommandREST) checkOverride(ctx context.Context, name string, asked verb
 }
 
 // EmptyExpect is the error message for an expectation without fields.
-const EmptyExpect = "expect is empty; name what you saw in it, such as step and updateTemplate, or leave it out"
+const EmptyExpect = "expect is empty; set step or updateTemplate to the values that you read, or omit expect"
 
 func (c *CommandREST) validateBody(ctx context.Context, name string, sent body, validateBody rest.ValidateObjectFunc) error {
 	if named := sent.GetName(); named != "" && named != name {

@@ -20,8 +20,8 @@ import (
 	"github.com/weir-rollouts/weir/pkg/verb"
 )
 
-// progressStrategy is the update strategy of the status. It keeps everything else, and the decisions within
-// the status. StatusREST decides before which part of the status the writer may change.
+// progressStrategy is the update strategy of the status. It keeps the stored metadata, spec and decisions.
+// StatusREST has checked before which other part of the status the writer may change.
 type progressStrategy struct {
 	statusStrategy
 	main strategy

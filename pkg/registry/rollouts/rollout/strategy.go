@@ -69,7 +69,7 @@ func keepAnalysis(ctx context.Context, r, old *rollouts.Rollout) {
 		return
 	}
 	plan.Analysis = stored.Analysis.DeepCopy()
-	warning.AddWarning(ctx, "", "the analysis of the plan is kept, which this PUT does not have; to remove it, patch it or send {}")
+	warning.AddWarning(ctx, "", "this PUT has no analysis, so the stored analysis was kept; to remove it, send analysis: {}")
 }
 
 // setServerFields sets the finalizer and the hash of the plan, so that no controller has to write them.

@@ -147,7 +147,7 @@ func TestPlanOfChecks(t *testing.T) {
 		t.Errorf("findings %+v", got.Findings)
 	}
 	p.rollout().Status.SetCondition(rollouts.Condition{
-		Type: rollouts.ConditionMeasurable, Status: metav1.ConditionFalse, Reason: planner.ReasonWouldFail, Message: "jvm would have failed the version in service in 3 of 24 hours",
+		Type: rollouts.ConditionMeasurable, Status: metav1.ConditionFalse, Reason: planner.ReasonWouldFail, Message: "jvm would have failed the stable version in 3 of the last 24 hours",
 	}, metav1.Now())
 	if got = p.of(t, rollouts.PlanSpec{Images: map[string]string{"app": "web:v8"}}); !slices.Contains(codes(got), "Warning checks 1") {
 		t.Errorf("findings %v", codes(got))
