@@ -66,7 +66,7 @@ func write(dir string) error {
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			return fmt.Errorf("writing the schemas: %w", err)
 		}
-		if err := os.WriteFile(file, append(data, '\n'), 0o644); err != nil { //nolint:gosec // a file of a release is for everyone
+		if err := os.WriteFile(file, append(data, '\n'), 0o644); err != nil {
 			return fmt.Errorf("writing the schemas: %w", err)
 		}
 	}
