@@ -4,6 +4,8 @@
 package main
 
 import (
+	"io"
+	"log"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -48,7 +50,7 @@ func TestChart(t *testing.T) {
 		t.Errorf("the second layout has the digest %s (%v), the first one %s", again, err, digest)
 	}
 
-	server := httptest.NewServer(registry.New())
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	defer server.Close()
 	repository := strings.TrimPrefix(server.URL, "http://") + "/charts/weir"
 	pushed, err := push(t.Context(), filepath.Join(dir, "layout"), repository+":1.2.3")
@@ -58,7 +60,8 @@ func TestChart(t *testing.T) {
 	if want := repository + "@" + digest.String(); pushed != want {
 		t.Errorf("pushed %s, want %s", pushed, want)
 	}
-	out := run("pull", "oci://"+repository, "--version=1.2.3", "--plain-http", "--destination=pulled")
+	pulled := t.TempDir()
+	out := run("pull", "oci://"+repository, "--version=1.2.3", "--plain-http", "--destination="+pulled)
 	if !strings.Contains(out, digest.String()) {
 		t.Errorf("helm pull does not print the digest %s:\n%s", digest, out)
 	}
@@ -66,7 +69,7 @@ func TestChart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := os.ReadFile(filepath.Join(dir, "pulled", "weir-1.2.3.tgz")); err != nil || string(got) != string(want) {
+	if got, err := os.ReadFile(filepath.Join(pulled, "weir-1.2.3.tgz")); err != nil || string(got) != string(want) {
 		t.Errorf("helm pulls %d bytes (%v), want the %d that were pushed", len(got), err, len(want))
 	}
 	if out := run("show", "chart", "oci://"+repository, "--version=1.2.3", "--plain-http"); !strings.Contains(out, "appVersion: v1.2.3") {

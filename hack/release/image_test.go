@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"maps"
 	"net/http/httptest"
 	"os"
@@ -227,7 +228,7 @@ func TestRootCertificates(t *testing.T) {
 func TestPush(t *testing.T) {
 	t.Parallel()
 	out := buildImage(t)
-	server := httptest.NewServer(registry.New())
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	defer server.Close()
 	repository := strings.TrimPrefix(server.URL, "http://") + "/weir"
 	pushed, err := push(t.Context(), filepath.Join(out, "weir-image-v1.2.3"), repository+":v1.2.3")
