@@ -157,12 +157,13 @@ var (
 func replaceMarks(text string) string {
 	text = block.ReplaceAllStringFunc(text, func(found string) string {
 		m := block.FindStringSubmatch(found)
-		indent := len(m[1]) + len(m[2]) + 2
-		return fmt.Sprintf("%s{{- with %s }}\n%s%s%s:\n{{ toYaml . | indent %d }}\n%s{{- end }}\n", m[1], m[4], m[1], m[2], m[3], indent, m[1])
+		first, indent := firstField(m[1], m[2])
+		return fmt.Sprintf("%s%s{{- with %s }}\n%s%s:\n{{ toYaml . | indent %d }}\n%s{{- end }}\n", first, indent, m[4], indent, m[3], len(indent)+2, indent)
 	})
 	text = line.ReplaceAllStringFunc(text, func(found string) string {
 		m := line.FindStringSubmatch(found)
-		return fmt.Sprintf("%s{{- with %s }}\n%s%s%s: {{ . | quote }}\n%s{{- end }}\n", m[1], m[4], m[1], m[2], m[3], m[1])
+		first, indent := firstField(m[1], m[2])
+		return fmt.Sprintf("%s%s{{- with %s }}\n%s%s: {{ . | quote }}\n%s{{- end }}\n", first, indent, m[4], indent, m[3], indent)
 	})
 	for _, list := range []*regexp.Regexp{entries, extra} {
 		text = list.ReplaceAllStringFunc(text, func(found string) string {
@@ -171,4 +172,14 @@ func replaceMarks(text string) string {
 		})
 	}
 	return value.ReplaceAllString(text, "{{ $1 }}")
+}
+
+// firstField returns what precedes a field that may be left out, and the indentation of the field. If
+// the field is the first one of an entry of a list, the dash of the entry gets a line of its own, because
+// it stays when the field is left out.
+func firstField(indent, dash string) (before, inner string) {
+	if dash == "" {
+		return "", indent
+	}
+	return indent + "-\n", indent + "  "
 }
