@@ -26,6 +26,7 @@ platforms=${PLATFORMS:-linux/amd64 linux/arm64}
 clients=${CLIENTS:-linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64}
 releases=${RELEASES:-https://github.com/weir-rollouts/weir/releases/download/$version}
 epoch=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+revision=$(git rev-parse HEAD)
 tar=${TAR:-tar}
 # -trimpath removes the path of the source directory from the programs, as in images.
 export CGO_ENABLED=0 GOFLAGS="-buildvcs=false -trimpath"
@@ -56,7 +57,7 @@ programs=$stage/programs
 mkdir "$programs"
 VERSION=$version PLATFORMS=$platforms SOURCE_DATE_EPOCH=$epoch PROGRAMS=$programs hack/image.sh "$out"
 release=$programs/release
-build=(--version="$version" --revision="$(git rev-parse HEAD)" --created="$epoch")
+build=(--version="$version" --revision="$revision" --created="$epoch")
 
 # write_bom writes the bill of materials of a program.
 write_bom() {

@@ -24,6 +24,7 @@ out=${1:?a directory for the image}
 version=${VERSION:-$(git describe --tags --always)}
 platforms=${PLATFORMS:-linux/amd64 linux/arm64}
 epoch=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+revision=$(git rev-parse HEAD)
 if [[ ! ${PROGRAMS:-} ]]; then
 	PROGRAMS=$(mktemp -d)
 	trap 'rm -rf "$PROGRAMS"' EXIT
@@ -47,4 +48,4 @@ done
 mkdir -p "$out"
 rm -rf "$out"/weir-image-*
 "$tool" image --out="$out" --tag="${IMAGE:-weir}:$version" --version="$version" \
-	--revision="$(git rev-parse HEAD)" --created="$epoch" "${flags[@]}"
+	--revision="$revision" --created="$epoch" "${flags[@]}"
