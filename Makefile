@@ -120,7 +120,6 @@ packaging: helm ## the chart for many values, image, JSON schemas and bills of m
 	rm -rf bin/schemas
 	go run ./hack/schemas bin/schemas
 	cd hack/release && GOWORK=off go test -count=1 $(run) .
-	go tool -modfile=hack/tools/go.mod actionlint
 
 soak: build kube ## the long randomised tests: schedules of the planner, then SOAK_TIME= (20m) and SOAK_RELEASES= (500) end to end
 	go test ./pkg/planner -run "^TestSchedules$$" -schedules 20000 -timeout 2h

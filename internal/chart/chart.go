@@ -60,8 +60,8 @@ func Text(all []Installation, additions ...Addition) (string, error) {
 	}
 	var out bytes.Buffer
 	out.WriteString("{{- /* Made from artifacts/ by go test -tags e2e ./test/e2e -run TestChart -update. Do not edit. */}}\n")
-	out.WriteString(checks(all))
 	out.WriteString("{{- include \"weir.checks\" . }}\n")
+	out.WriteString(checks(all))
 	for _, name := range names {
 		variants := texts[name]
 		for i, text := range variants {

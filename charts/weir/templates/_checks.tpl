@@ -6,7 +6,7 @@ Refuses values that the schema cannot check, or for which its message does not h
 install.yaml includes this first.
 */}}
 {{- define "weir.checks" }}
-{{- range $value := list "persistence" "tls" "certManager" "controller" "podDisruptionBudget" "networkPolicy" "serviceMonitor" }}
+{{- range $value := list "installation" "storage" "oneProcess" "policies" "replicaCount" "image" "service" "rollout" "etcd" "persistence" "tls" "certManager" "controller" "podDisruptionBudget" "networkPolicy" "serviceMonitor" "serviceAccount" }}
 {{- if not (hasKey $.Values $value) }}
 {{- fail (printf "the value %s is missing. If this is an upgrade with --reuse-values, run it with --reset-then-reuse-values, which also takes the defaults of this version" $value) }}
 {{- end }}
