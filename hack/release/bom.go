@@ -4,6 +4,7 @@
 package main
 
 import (
+	"debug/buildinfo"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -30,7 +31,16 @@ func bomCommand() *cobra.Command {
 // writeBOM lists the modules that Go has recorded in the program. These are exactly the modules whose
 // code is in the program, so nothing has to be downloaded.
 func writeBOM(b *build, program, to string) error {
-	generator, err := bin.NewGenerator(program, bin.WithIncludeStdlib(true), bin.WithVersionOverride(b.version), bin.WithLogger(zerolog.Nop()))
+	info, err := buildinfo.ReadFile(program)
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", program, err)
+	}
+	options := []bin.Option{bin.WithIncludeStdlib(true), bin.WithLogger(zerolog.Nop())}
+	// A program of another module, which is etcd, has the version of that module.
+	if info.Main.Version == "(devel)" {
+		options = append(options, bin.WithVersionOverride(b.version))
+	}
+	generator, err := bin.NewGenerator(program, options...)
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", program, err)
 	}

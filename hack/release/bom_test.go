@@ -8,6 +8,7 @@ import (
 	"debug/buildinfo"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/CycloneDX/cyclonedx-go"
@@ -56,5 +57,31 @@ func TestBOM(t *testing.T) {
 		if listed[module.Path] != module.Version {
 			t.Errorf("%s is listed as %q, want %s", module.Path, listed[module.Path], module.Version)
 		}
+	}
+}
+
+// TestBOMOfDependency checks that a program of another module keeps its version, by which scanners find
+// its vulnerabilities. The program is Helm.
+func TestBOMOfDependency(t *testing.T) {
+	t.Parallel()
+	program := filepath.Join("..", "..", "bin", "clients", "helm")
+	info, err := buildinfo.ReadFile(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "bom.json")
+	if err := writeBOM(&testBuild, program, file); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bom := new(cyclonedx.BOM)
+	if err := cyclonedx.NewBOMDecoder(bytes.NewReader(data), cyclonedx.BOMFileFormatJSON).Decode(bom); err != nil {
+		t.Fatal(err)
+	}
+	if got := bom.Metadata.Component; got.Version != info.Main.Version || got.Version == testBuild.version || !strings.HasPrefix(got.PackageURL, "pkg:golang/"+info.Main.Path+"@"+info.Main.Version) {
+		t.Errorf("the component is %s, version %s; want %s %s", got.PackageURL, got.Version, info.Main.Path, info.Main.Version)
 	}
 }
