@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help web web-deps e2e-web screenshots demo cluster cluster-up cluster-down story test verify lint update size judge flakes e2e attack e2e-traffic e2e-metrics matrix upgrade record oracle soak fuzz mutants mutate bench microbench build dist site kube clients argo traefik prometheus promql clean
+.PHONY: help web web-deps e2e-web screenshots demo cluster cluster-up cluster-down story test verify lint update size judge flakes e2e attack e2e-traffic e2e-metrics matrix upgrade record oracle soak fuzz mutants mutate bench microbench build image push dist packaging site kube helm clients argo traefik prometheus promql clean
 
 export CGO_ENABLED = 0
 # The same for everything, or Go would compile all of it once more.
@@ -116,6 +116,12 @@ judge: ## simulate up to 10,000 releases for each row of the tables in docs/anal
 fuzz: ## fuzz each target for FUZZ_TIME= (30s)
 	hack/fuzz.sh $(FUZZ_TIME)
 
+packaging: helm ## the chart for many values, image, JSON schemas and bills of materials, and the workflows of GitHub; needs no control plane
+	go test -count=1 -tags clients $(run) ./charts
+	rm -rf bin/schemas
+	go run ./hack/schemas bin/schemas
+	cd hack/release && GOWORK=off go test -count=1 $(run) .
+
 soak: build kube ## the long randomised tests: schedules of the planner, then SOAK_TIME= (20m) and SOAK_RELEASES= (500) end to end
 	go test ./pkg/planner -run "^TestSchedules$$" -schedules 20000 -timeout 2h
 	go test -tags e2e,soak -count=1 -timeout 6h -v -run '^TestSoak$$' ./test/e2e -soak.time $(SOAK_TIME)
@@ -150,8 +156,14 @@ build: ## build bin/weir-apiserver, weir-controller, weir-dashboard and kubectl-
 	hack/build.sh $(OUT)/weir-dashboard '$(set_version)' ./cmd/dashboard
 	hack/build.sh $(OUT)/kubectl-weir '' ./cmd/kubectl-weir
 
-dist: ## build the archives of a release into dist: VERSION= (git describe), PLATFORMS="linux/amd64 linux/arm64", CLIENTS="darwin/arm64 …"
-	VERSION='$(VERSION)' PLATFORMS='$(PLATFORMS)' CLIENTS='$(CLIENTS)' hack/dist.sh dist
+image: ## build the image into dist, without docker: VERSION= (git describe), PLATFORMS="linux/amd64 linux/arm64", IMAGE=weir (docs/install.md)
+	VERSION='$(VERSION)' PLATFORMS='$(PLATFORMS)' IMAGE='$(IMAGE)' hack/image.sh dist
+
+push: ## push the image in dist to a registry, with the credentials of docker login: IMAGE=registry.example.com/weir, VERSION=
+	cd hack/release && GOWORK=off go run . push ../../dist/weir-image-$(or $(VERSION),$$(git describe --tags --always)) $(IMAGE):$(or $(VERSION),$$(git describe --tags --always))
+
+dist: ## build all that a release publishes into dist: VERSION=, PLATFORMS=, IMAGE= as for image, CLIENTS="darwin/arm64 …"
+	VERSION='$(VERSION)' PLATFORMS='$(PLATFORMS)' CLIENTS='$(CLIENTS)' IMAGE='$(IMAGE)' hack/dist.sh dist
 
 site: ## build the pages of docs as a static site with search: SITE= (bin/site)
 	go run ./hack/site '$(SITE)' "$$(git describe --always --dirty)"
@@ -162,6 +174,10 @@ cluster: build kube
 
 kube: ## build the Kubernetes programs of local clusters into bin/kube, once
 	hack/kube.sh
+
+helm: ## build Helm into bin/clients, once
+	mkdir -p bin/clients
+	cd hack/helm && GOWORK=off ../build.sh ../../bin/clients/helm '' helm.sh/helm/v4/cmd/helm
 
 clients: ## build the clients that others wrote for this API into bin/clients, once
 	hack/clients.sh

@@ -34,9 +34,16 @@ type Installation struct {
 // values are those that ask for it, as one word.
 func (i Installation) values() string { return fmt.Sprintf("%s %t", i.Storage, i.OneProcess) }
 
+// An Addition is a set of objects that a value adds to every installation.
+type Addition struct {
+	// Value is the chart value that must be true for the objects to be rendered.
+	Value   string
+	Objects []*unstructured.Unstructured
+}
+
 // Text is the template for all of them. What differs is there once for each that
 // has it.
-func Text(all []Installation) (string, error) {
+func Text(all []Installation, additions ...Addition) (string, error) {
 	var names []string
 	texts := map[string][]string{} // by object, one for each installation
 	for i, installation := range all {
@@ -53,6 +60,7 @@ func Text(all []Installation) (string, error) {
 	}
 	var out bytes.Buffer
 	out.WriteString("{{- /* Made from artifacts/ by go test -tags e2e ./test/e2e -run TestChart -update. Do not edit. */}}\n")
+	out.WriteString("{{- include \"weir.checks\" . }}\n")
 	out.WriteString(checks(all))
 	for _, name := range names {
 		variants := texts[name]
@@ -72,6 +80,17 @@ func Text(all []Installation) (string, error) {
 			}
 			out.WriteString(text)
 		}
+	}
+	for _, addition := range additions {
+		fmt.Fprintf(&out, "{{- if %s }}\n", addition.Value)
+		for _, o := range addition.Objects {
+			text, err := template(o)
+			if err != nil {
+				return "", err
+			}
+			out.WriteString(text)
+		}
+		out.WriteString("{{- end }}\n")
 	}
 	return out.String(), nil
 }
@@ -101,8 +120,8 @@ func id(o *unstructured.Unstructured) string { return o.GetKind() + " " + o.GetN
 // template is one object with its values left open.
 func template(o *unstructured.Unstructured) (string, error) {
 	o = o.DeepCopy()
-	if err := open(o); err != nil {
-		return "", fmt.Errorf("opening %s: %w", id(o), err)
+	if err := insertValues(o); err != nil {
+		return "", fmt.Errorf("inserting the values of %s: %w", id(o), err)
 	}
 	data, err := yaml.Marshal(o.Object)
 	if err != nil {
@@ -112,7 +131,7 @@ func template(o *unstructured.Unstructured) (string, error) {
 	if strings.Contains(text, "{{") {
 		return "", fmt.Errorf("%s contains {{, which Helm would read", id(o))
 	}
-	text = "---\n" + closeMarks(text)
+	text = "---\n" + replaceMarks(text)
 	if value := condition(o); value != "" {
 		text = "{{- if " + value + " }}\n" + text + "{{- end }}\n"
 	}
@@ -123,23 +142,44 @@ func template(o *unstructured.Unstructured) (string, error) {
 func mark(value string) string { return "@@" + value + "@@" }
 
 var (
-	// A block takes the whole field, which is left out when the value is empty.
-	block = regexp.MustCompile(`(?m)^( *)(- )?([A-Za-z]+): '?@@block (\S+)@@'?\n`)
-	// An extra entry of a list that other entries precede.
-	extra = regexp.MustCompile(`(?m)^( *)- '?@@extra (\S+)@@'?\n`)
+	// A block is the content of a field. The field is left out if the value is empty.
+	block = regexp.MustCompile(`(?m)^( *)(- )?([A-Za-z]+): '?@@block ([^@]+)@@'?\n`)
+	// A line is a string in the line of its field. The field is left out if the value is empty.
+	line = regexp.MustCompile(`(?m)^( *)(- )?([A-Za-z]+): '?@@line ([^@]+)@@'?\n`)
+	// Entries are the fields of an object, next to fields of the manifests.
+	entries = regexp.MustCompile(`(?m)^( *)entries: '?@@entries ([^@]+)@@'?\n`)
+	// An extra value adds to a list, after entries of the manifests.
+	extra = regexp.MustCompile(`(?m)^( *)- '?@@extra ([^@]+)@@'?\n`)
 	value = regexp.MustCompile(`'?@@([^@]+)@@'?`)
 )
 
-// closeMarks writes what a mark stands for as Helm writes it.
-func closeMarks(text string) string {
-	text = block.ReplaceAllStringFunc(text, func(line string) string {
-		m := block.FindStringSubmatch(line)
-		indent := len(m[1]) + len(m[2]) + 2
-		return fmt.Sprintf("%s{{- with %s }}\n%s%s%s:\n{{ toYaml . | indent %d }}\n%s{{- end }}\n", m[1], m[4], m[1], m[2], m[3], indent, m[1])
+// replaceMarks replaces marks by the actions of Helm's templates.
+func replaceMarks(text string) string {
+	text = block.ReplaceAllStringFunc(text, func(found string) string {
+		m := block.FindStringSubmatch(found)
+		first, indent := firstField(m[1], m[2])
+		return fmt.Sprintf("%s%s{{- with %s }}\n%s%s:\n{{ toYaml . | indent %d }}\n%s{{- end }}\n", first, indent, m[4], indent, m[3], len(indent)+2, indent)
 	})
-	text = extra.ReplaceAllStringFunc(text, func(line string) string {
-		m := extra.FindStringSubmatch(line)
-		return fmt.Sprintf("%s{{- with %s }}\n{{ toYaml . | indent %d }}\n%s{{- end }}\n", m[1], m[2], len(m[1]), m[1])
+	text = line.ReplaceAllStringFunc(text, func(found string) string {
+		m := line.FindStringSubmatch(found)
+		first, indent := firstField(m[1], m[2])
+		return fmt.Sprintf("%s%s{{- with %s }}\n%s%s: {{ . | quote }}\n%s{{- end }}\n", first, indent, m[4], indent, m[3], indent)
 	})
+	for _, list := range []*regexp.Regexp{entries, extra} {
+		text = list.ReplaceAllStringFunc(text, func(found string) string {
+			m := list.FindStringSubmatch(found)
+			return fmt.Sprintf("%s{{- with %s }}\n{{ toYaml . | indent %d }}\n%s{{- end }}\n", m[1], m[2], len(m[1]), m[1])
+		})
+	}
 	return value.ReplaceAllString(text, "{{ $1 }}")
+}
+
+// firstField returns what precedes a field that may be left out, and the indentation of the field. If
+// the field is the first one of an entry of a list, the dash of the entry gets a line of its own, because
+// it stays when the field is left out.
+func firstField(indent, dash string) (before, inner string) {
+	if dash == "" {
+		return "", indent
+	}
+	return indent + "-\n", indent + "  "
 }

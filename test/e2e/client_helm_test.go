@@ -6,9 +6,7 @@
 package e2e
 
 import (
-	"bytes"
 	"fmt"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,84 +16,44 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	weir "github.com/weir-rollouts/weir/pkg/apis/weir/v1alpha1"
-	"github.com/weir-rollouts/weir/test/cluster"
+	"github.com/weir-rollouts/weir/test/helm"
 )
-
-// runHelm renders the chart, and returns what it prints to standard output and to standard error.
-func runHelm(t *testing.T, flags ...string) (out, message bytes.Buffer, err error) {
-	t.Helper()
-	args := append([]string{"template", "weir", filepath.Join("..", "..", "charts", "weir"), "--kube-version=1.37.1"}, flags...)
-	cmd := exec.CommandContext(t.Context(), externalClientFile("helm"), args...)
-	cmd.Stdout, cmd.Stderr = &out, &message
-	err = cmd.Run()
-	return out, message, err
-}
 
 // renderChart renders the chart and parses the objects.
 func renderChart(t *testing.T, flags ...string) []*unstructured.Unstructured {
 	t.Helper()
-	out, message, err := runHelm(t, flags...)
-	if err != nil {
-		t.Fatalf("helm template %s: %v\n%s", strings.Join(flags, " "), err, message.String())
-	}
-	objects, err := cluster.Decode(&out)
+	objects, err := helm.Render(t.Context(), flags...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return objects
 }
 
-// TestChartRefusesUnknownValues checks that unknown values and misspelled keys are refused.
-// Otherwise, such a value could render no server and no volume, and an upgrade would delete those
-// of the installation.
-func TestChartRefusesUnknownValues(t *testing.T) {
+// TestChartApplies checks that a real kube-apiserver accepts what the chart renders for each file of
+// values, as a dry run, and that the pods have no unsafe settings.
+func TestChartApplies(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ flag, want string }{
-		{"--set=storage=vol", `storage is "vol"; set volume, etcd or external`},
-		{"--set=storage=Volume", `storage is "Volume"; set volume, etcd or external`},
-		{"--set=storage=", `storage is ""; set volume, etcd or external`},
-		{"--set=storage=null", "storage"},
-		{"--set=storge=etcd", "storge"},
-		{"--set-string=oneProcess=true", "/oneProcess"},
-		{"--set=oneProcess=yes", "/oneProcess"},
-		{"--set-string=policies=false", "/policies"},
-		{"--set=policies=null", "policies"},
-		{"--set-string=installation.createNamespace=false", "/installation/createNamespace"},
-		{"--set=installation.namespace=", "/installation/namespace"},
-		{"--set=etcd.server=https://etcd.example:2379", "server"},
-		{"--set=image.pullPolicy=Sometimes", "/image/pullPolicy"},
-		{"--set=resources.limit.memory=1Gi", "limit"},
-		{"--set=service.port=api", "/service/port"},
-		{"--set=rollout.log.level=all", "/rollout/log/level"},
-	} {
-		t.Run(c.flag, func(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("..", "..", "charts", "testdata", "values", "*.yaml"))
+	if err != nil || len(files) < 10 {
+		t.Fatalf("found %d files of values, error %v", len(files), err)
+	}
+	for _, file := range append(files, filepath.Join("..", "..", "charts", "testdata", "0.1.0", "values.yaml")) {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
 			t.Parallel()
-			out, message, err := runHelm(t, c.flag)
-			if err == nil {
-				t.Fatalf("helm template %s renders\n%s", c.flag, out.String())
+			objects := renderChart(t, "--values="+file, "--set=installation.namespace=weir-system")
+			for _, o := range objects {
+				for _, complaint := range securityProblems(t, o) {
+					t.Errorf("%s %s: %s", o.GetKind(), o.GetName(), complaint)
+				}
 			}
-			if !strings.Contains(message.String(), c.want) {
-				t.Errorf("the message does not contain %q:\n%s", c.want, message.String())
+			// The cluster of the tests has no kinds of cert-manager and the Prometheus Operator.
+			known := slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool {
+				return slices.Contains([]string{"Certificate", "Issuer", "ServiceMonitor"}, o.GetKind())
+			})
+			if err := testEnv.cluster.Check(t.Context(), known); err != nil {
+				t.Error(err)
 			}
 		})
-	}
-	_, message, err := runHelm(t, "--skip-schema-validation", "--set-string=oneProcess=true")
-	if want := `oneProcess is "true"; set true or false`; err == nil || !strings.Contains(message.String(), want) {
-		t.Errorf("without the schema: error %v, want %q:\n%s", err, want, message.String())
-	}
-}
-
-// TestChartKeepsData checks that Helm keeps objects with data when a value changes or the release
-// is uninstalled: the volume, and the namespaces, because deleting them deletes the volume.
-func TestChartKeepsData(t *testing.T) {
-	t.Parallel()
-	for _, storage := range []string{"volume", "etcd"} {
-		for _, o := range renderChart(t, "--set=storage="+storage) {
-			kept := o.GetAnnotations()["helm.sh/resource-policy"] == "keep"
-			if want := o.GetKind() == "PersistentVolumeClaim" || o.GetKind() == "Namespace"; kept != want {
-				t.Errorf("storage=%s: Helm keeps %s %s: %t, want %t", storage, o.GetKind(), o.GetName(), kept, want)
-			}
-		}
 	}
 }
 
@@ -161,7 +119,7 @@ func byName(objects []*unstructured.Unstructured) map[string]any {
 // installs Weir in the namespace that the file names.
 func TestChartAcceptsOpenKruiseValues(t *testing.T) {
 	t.Parallel()
-	objects := renderChart(t, "--values="+filepath.Join("testdata", "chart-values.yaml"))
+	objects := renderChart(t, "--values="+filepath.Join("..", "..", "charts", "testdata", "values", "openkruise.yaml"))
 	found := map[string]bool{}
 	for _, o := range objects {
 		found[o.GetKind()+" "+o.GetName()] = true

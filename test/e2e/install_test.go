@@ -131,11 +131,27 @@ func TestChart(t *testing.T) {
 		}
 		all = append(all, chart.Installation{Storage: i.storage, OneProcess: i.oneProcess, Objects: objects})
 	}
-	text, err := chart.Text(all)
+	certManager, err := testEnv.cluster.Render(t.Context(), "small", "cert-manager")
+	if err != nil {
+		t.Fatal(err)
+	}
+	monitoring, err := testEnv.cluster.Render(t.Context(), "monitoring")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := chart.Text(all,
+		chart.Addition{Value: ".Values.certManager.enabled", Objects: ofKinds(certManager, "Certificate", "Issuer")},
+		chart.Addition{Value: ".Values.serviceMonitor.enabled", Objects: ofKinds(monitoring, "ClusterRole", "Service", "ServiceMonitor")},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	golden.At(t, filepath.Join("..", "..", "charts", "weir", "templates", "install.yaml"), text)
+}
+
+// ofKinds returns the objects of some kinds.
+func ofKinds(objects []*unstructured.Unstructured, kinds ...string) []*unstructured.Unstructured {
+	return slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return !slices.Contains(kinds, o.GetKind()) })
 }
 
 // securityProblems returns the unsafe settings of an object.
