@@ -134,3 +134,27 @@ func readPage(t *testing.T, name string) string {
 	}
 	return string(data)
 }
+
+// The table of refusals in verbs.md quotes texts of the code, with values of an example.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	_, rest, found := strings.Cut(readPage(t, "verbs.md"), "| state | text of the refusal")
+	table, _, _ := strings.Cut(rest, "\n\n")
+	texts, _ := codeTexts(t)
+	rows := strings.Split(table, "\n")
+	if !found || len(rows) < 12 {
+		t.Fatalf("verbs.md has a table of %d refusals: the test does not find it", len(rows))
+	}
+	for _, row := range rows[2:] {
+		for _, code := range codeSpan.FindAllStringSubmatch(row, -1) {
+			for _, part := range exampleValue.Split(code[1], -1) {
+				if part = strings.Trim(part, " ;,()"); len(part) > 8 && !strings.Contains(texts, part) {
+					t.Errorf("verbs.md quotes %q, and no text of the code has %q", code[1], part)
+				}
+			}
+		}
+	}
+}
+
+// exampleValue matches the values of the example: a revision, a user, a step, a state and a phase.
+var exampleValue = regexp.MustCompile(`6f9d5b7c8d| by alice|\b\d+\b|\bStep[A-Z]\w+|, or promote| yet; wait for|\bHealthy\b|the rollout is being deleted`)
