@@ -282,7 +282,7 @@ func schema_pkg_apis_rollouts_v1alpha1_AbortOptions(ref common.ReferenceCallback
 					},
 					"expect": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Expect refuses the request when the Rollout has moved on.",
+							Description: "Expect is a precondition: the server rejects the request if one of these fields differs.",
 							Ref:         ref(v1alpha1.Expectation{}.OpenAPIModelName()),
 						},
 					},
@@ -353,7 +353,7 @@ func schema_pkg_apis_rollouts_v1alpha1_BatchRelease(ref common.ReferenceCallback
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Status is written by the batch controller.",
+							Description: "Status is written by weir-controller.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.BatchReleaseStatus{}.OpenAPIModelName()),
 						},
@@ -420,7 +420,7 @@ func schema_pkg_apis_rollouts_v1alpha1_BatchReleaseSpec(ref common.ReferenceCall
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "BatchReleaseSpec names the workload and how far it may go.",
+				Description: "BatchReleaseSpec names the workload and its plan.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"targetReference": {
@@ -432,7 +432,7 @@ func schema_pkg_apis_rollouts_v1alpha1_BatchReleaseSpec(ref common.ReferenceCall
 					},
 					"releasePlan": {
 						SchemaProps: spec.SchemaProps{
-							Description: "ReleasePlan is how far the workload may go.",
+							Description: "ReleasePlan has the batches, and the last batch that may run.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.ReleasePlan{}.OpenAPIModelName()),
 						},
@@ -550,14 +550,14 @@ func schema_pkg_apis_rollouts_v1alpha1_BatchReleaseStatus(ref common.ReferenceCa
 					},
 					"extraUID": {
 						SchemaProps: spec.SchemaProps{
-							Description: "ExtraUID is the uid of the Deployment that was made beside the workload.",
+							Description: "ExtraUID is the uid of the canary Deployment.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"drive": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Drive is how far the workload may go. Absent before it was told and after it was restored; annotations of the workload repeat it.",
+							Description: "Drive is the target of the workload: how many pods may run the update revision. It is absent before the first batch and after the workload was returned to its native controller. Annotations of the workload repeat it.",
 							Ref:         ref(v1alpha1.Drive{}.OpenAPIModelName()),
 						},
 					},
@@ -871,7 +871,7 @@ func schema_pkg_apis_rollouts_v1alpha1_DecisionOptions(ref common.ReferenceCallb
 					},
 					"expect": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Expect refuses the request when the Rollout has moved on.",
+							Description: "Expect is a precondition: the server rejects the request if one of these fields differs.",
 							Ref:         ref(v1alpha1.Expectation{}.OpenAPIModelName()),
 						},
 					},
@@ -887,7 +887,7 @@ func schema_pkg_apis_rollouts_v1alpha1_Drive(ref common.ReferenceCallback) commo
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Drive is how far a workload may go.",
+				Description: "Drive is the target of a workload: how many pods may run the update revision.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"partition": {
@@ -898,14 +898,14 @@ func schema_pkg_apis_rollouts_v1alpha1_Drive(ref common.ReferenceCallback) commo
 					},
 					"keepOne": {
 						SchemaProps: spec.SchemaProps{
-							Description: "KeepOne keeps a pod of the stable revision where the workload is made so small that the partition is all of its pods. Default: false.",
+							Description: "KeepOne keeps a pod of the stable revision if the workload is scaled down so far that the partition covers all pods. Default: false.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 					"least": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Least is how many pods the extra Deployment of a canary release keeps where the workload is made smaller. Default: 0, its share.",
+							Description: "Least is the minimum number of pods of the canary Deployment if the workload is scaled down. Default: 0, which means only its share of the size.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -1292,7 +1292,7 @@ func schema_pkg_apis_rollouts_v1alpha1_JumpOptions(ref common.ReferenceCallback)
 					},
 					"expect": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Expect refuses the request when the Rollout has moved on.",
+							Description: "Expect is a precondition: the server rejects the request if one of these fields differs.",
 							Ref:         ref(v1alpha1.Expectation{}.OpenAPIModelName()),
 						},
 					},
@@ -1347,7 +1347,7 @@ func schema_pkg_apis_rollouts_v1alpha1_NetworkHold(ref common.ReferenceCallback)
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "Originals are digests of what the routers were before they were routed. A record on a router that none of them tells of was written by somebody else.",
+							Description: "Originals are digests of the routers before the release changed them. A record whose digest is not listed was not written by Weir.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1366,7 +1366,7 @@ func schema_pkg_apis_rollouts_v1alpha1_NetworkHold(ref common.ReferenceCallback)
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "Made are the uids of what was made for the release: the canary Service and the canary Ingress. They are the release's whatever stands on them.",
+							Description: "Made are the uids of the canary Service and the canary Ingress. Weir owns these objects even if their labels or annotations were changed.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1556,7 +1556,7 @@ func schema_pkg_apis_rollouts_v1alpha1_PauseOptions(ref common.ReferenceCallback
 					},
 					"expect": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Expect refuses the request when the Rollout has moved on.",
+							Description: "Expect is a precondition: the server rejects the request if one of these fields differs.",
 							Ref:         ref(v1alpha1.Expectation{}.OpenAPIModelName()),
 						},
 					},
@@ -1838,7 +1838,7 @@ func schema_pkg_apis_rollouts_v1alpha1_PromoteOptions(ref common.ReferenceCallba
 					},
 					"expect": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Expect refuses the request when the Rollout has moved on.",
+							Description: "Expect is a precondition: the server rejects the request if one of these fields differs.",
 							Ref:         ref(v1alpha1.Expectation{}.OpenAPIModelName()),
 						},
 					},
@@ -1957,7 +1957,7 @@ func schema_pkg_apis_rollouts_v1alpha1_ReleasePlan(ref common.ReferenceCallback)
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ReleasePlan is how far a workload may go.",
+				Description: "ReleasePlan has the batches of a workload, and the last batch that may run.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"batches": {
@@ -1980,7 +1980,7 @@ func schema_pkg_apis_rollouts_v1alpha1_ReleasePlan(ref common.ReferenceCallback)
 					},
 					"batchPartition": {
 						SchemaProps: spec.SchemaProps{
-							Description: "BatchPartition is the last batch that may run, counted from 0. Without it the workload is restored to its owner.",
+							Description: "BatchPartition is the last batch that may run, counted from 0. Without it, the workload is returned to its native controller.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -1994,13 +1994,13 @@ func schema_pkg_apis_rollouts_v1alpha1_ReleasePlan(ref common.ReferenceCallback)
 					},
 					"failureThreshold": {
 						SchemaProps: spec.SchemaProps{
-							Description: "FailureThreshold is how many pods of the update revision, as a number or a percentage, may be unready in a batch that is ready.",
+							Description: "FailureThreshold is how many pods of the update revision, as a number or a percentage, may be unready while the batch still counts as ready.",
 							Ref:         ref(intstr.IntOrString{}.OpenAPIModelName()),
 						},
 					},
 					"finalizingPolicy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "FinalizingPolicy is WaitResume or Immediate: whether giving the workload back waits until all of its pods are updated. Default: Immediate.",
+							Description: "FinalizingPolicy is WaitResume or Immediate: whether the return of the workload to its native controller waits until all pods are updated. Default: Immediate.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -2042,7 +2042,7 @@ func schema_pkg_apis_rollouts_v1alpha1_ReleasePlan(ref common.ReferenceCallback)
 					},
 					"abort": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Abort brings every pod back to the stable revision and keeps the workload held. Without batchPartition the workload is restored but stays paused. Default: false.",
+							Description: "Abort moves all pods back to the stable revision and keeps the workload held. Without batchPartition, the workload is returned to its native controller but stays paused. Default: false.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -2056,7 +2056,7 @@ func schema_pkg_apis_rollouts_v1alpha1_ReleasePlan(ref common.ReferenceCallback)
 					},
 					"paused": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Paused brings up no more pods of the update revision than there are. Only the controller writes it. Default: false.",
+							Description: "Paused creates no further pods of the update revision. Only the controller writes it. Default: false.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -2279,7 +2279,7 @@ func schema_pkg_apis_rollouts_v1alpha1_ResumeOptions(ref common.ReferenceCallbac
 					},
 					"expect": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Expect refuses the request when the Rollout has moved on.",
+							Description: "Expect is a precondition: the server rejects the request if one of these fields differs.",
 							Ref:         ref(v1alpha1.Expectation{}.OpenAPIModelName()),
 						},
 					},
@@ -2335,13 +2335,13 @@ func schema_pkg_apis_rollouts_v1alpha1_RetryOptions(ref common.ReferenceCallback
 					},
 					"expect": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Expect refuses the request when the Rollout has moved on.",
+							Description: "Expect is a precondition: the server rejects the request if one of these fields differs.",
 							Ref:         ref(v1alpha1.Expectation{}.OpenAPIModelName()),
 						},
 					},
 					"override": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Override has checks only report in this attempt. It takes a reason, and permission to create rollouts/override. Default: false.",
+							Description: "Override makes failed checks report only, in this attempt. It takes a reason, and permission to create rollouts/override. Default: false.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -2398,7 +2398,7 @@ func schema_pkg_apis_rollouts_v1alpha1_RollbackOptions(ref common.ReferenceCallb
 					},
 					"expect": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Expect refuses the request when the Rollout has moved on.",
+							Description: "Expect is a precondition: the server rejects the request if one of these fields differs.",
 							Ref:         ref(v1alpha1.Expectation{}.OpenAPIModelName()),
 						},
 					},
@@ -2827,7 +2827,7 @@ func schema_pkg_apis_rollouts_v1alpha1_RolloutSpec(ref common.ReferenceCallback)
 					},
 					"disabled": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Disabled takes the Rollout out of service: a release in progress is ended and new revisions are no longer held. Default: false.",
+							Description: "Disabled returns the workload to its native controller, which then releases the current template to all pods without further approvals or checks. To keep the stable version, abort or roll back first. An aborted workload stays paused. Default: false.",
 							Default:     false,
 							Type:        []string{"boolean"},
 							Format:      "",
@@ -3221,7 +3221,7 @@ func schema_pkg_apis_rollouts_v1alpha1_TrafficChange(ref common.ReferenceCallbac
 					},
 					"targetTime": {
 						SchemaProps: spec.SchemaProps{
-							Description: "TargetTime is when that was first found done. A step waits from then on, however often somebody undoes it and it is put back.",
+							Description: "TargetTime is when the routers first had this target. The step's wait starts then, even if another client reverts the change and Weir restores it.",
 							Ref:         ref(v1.Time{}.OpenAPIModelName()),
 						},
 					},
@@ -3685,7 +3685,7 @@ func schema_pkg_apis_rollouts_v1beta1_AbortOptions(ref common.ReferenceCallback)
 					},
 					"expect": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Expect refuses the request when the Rollout has moved on.",
+							Description: "Expect is a precondition: the server rejects the request if one of these fields differs.",
 							Ref:         ref(v1beta1.Expectation{}.OpenAPIModelName()),
 						},
 					},
@@ -3901,7 +3901,7 @@ func schema_pkg_apis_rollouts_v1beta1_Analysis(ref common.ReferenceCallback) com
 					},
 					"atLeastSeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "AtLeastSeconds is how long each step is measured at least. Default: 60.",
+							Description: "AtLeastSeconds is the minimum time for which each step is measured. Default: 60.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -3915,7 +3915,7 @@ func schema_pkg_apis_rollouts_v1beta1_Analysis(ref common.ReferenceCallback) com
 					},
 					"withinSeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "WithinSeconds is after how long a step that is neither passed nor failed is inconclusive. Default: 3600.",
+							Description: "WithinSeconds is the time after which an undecided step is inconclusive. Default: 3600.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -3929,7 +3929,7 @@ func schema_pkg_apis_rollouts_v1beta1_Analysis(ref common.ReferenceCallback) com
 					},
 					"onInconclusive": {
 						SchemaProps: spec.SchemaProps{
-							Description: "OnInconclusive is what a check does that is inconclusive: Wait for a person, Pass, or Abort. Default: Wait.",
+							Description: "OnInconclusive is what happens if a check is inconclusive: Wait for a person, Pass, or Abort. Default: Wait.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -4136,7 +4136,7 @@ func schema_pkg_apis_rollouts_v1beta1_BatchRelease(ref common.ReferenceCallback)
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Status is written by the batch controller.",
+							Description: "Status is written by weir-controller.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1beta1.BatchReleaseStatus{}.OpenAPIModelName()),
 						},
@@ -4203,7 +4203,7 @@ func schema_pkg_apis_rollouts_v1beta1_BatchReleaseSpec(ref common.ReferenceCallb
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "BatchReleaseSpec names the workload and how far it may go.",
+				Description: "BatchReleaseSpec names the workload and its plan.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"workloadRef": {
@@ -4214,7 +4214,7 @@ func schema_pkg_apis_rollouts_v1beta1_BatchReleaseSpec(ref common.ReferenceCallb
 					},
 					"releasePlan": {
 						SchemaProps: spec.SchemaProps{
-							Description: "ReleasePlan is how far the workload may go.",
+							Description: "ReleasePlan has the batches, and the last batch that may run.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1beta1.ReleasePlan{}.OpenAPIModelName()),
 						},
@@ -4339,14 +4339,14 @@ func schema_pkg_apis_rollouts_v1beta1_BatchReleaseStatus(ref common.ReferenceCal
 					},
 					"extraUID": {
 						SchemaProps: spec.SchemaProps{
-							Description: "ExtraUID is the uid of the Deployment that was made beside the workload.",
+							Description: "ExtraUID is the uid of the canary Deployment.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"drive": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Drive is how far the workload may go. Absent before it was told and after it was restored; annotations of the workload repeat it.",
+							Description: "Drive is the target of the workload: how many pods may run the update revision. It is absent before the first batch and after the workload was returned to its native controller. Annotations of the workload repeat it.",
 							Ref:         ref(v1beta1.Drive{}.OpenAPIModelName()),
 						},
 					},
@@ -5561,7 +5561,7 @@ func schema_pkg_apis_rollouts_v1beta1_DecisionOptions(ref common.ReferenceCallba
 					},
 					"expect": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Expect refuses the request when the Rollout has moved on.",
+							Description: "Expect is a precondition: the server rejects the request if one of these fields differs.",
 							Ref:         ref(v1beta1.Expectation{}.OpenAPIModelName()),
 						},
 					},
@@ -5577,7 +5577,7 @@ func schema_pkg_apis_rollouts_v1beta1_Drive(ref common.ReferenceCallback) common
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Drive is how far a workload may go.",
+				Description: "Drive is the target of a workload: how many pods may run the update revision.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"partition": {
@@ -5588,14 +5588,14 @@ func schema_pkg_apis_rollouts_v1beta1_Drive(ref common.ReferenceCallback) common
 					},
 					"keepOne": {
 						SchemaProps: spec.SchemaProps{
-							Description: "KeepOne keeps a pod of the stable revision where the workload is made so small that the partition is all of its pods. Default: false.",
+							Description: "KeepOne keeps a pod of the stable revision if the workload is scaled down so far that the partition covers all pods. Default: false.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 					"least": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Least is how many pods the extra Deployment of a canary release keeps where the workload is made smaller. Default: 0, its share.",
+							Description: "Least is the minimum number of pods of the canary Deployment if the workload is scaled down. Default: 0, which means only its share of the size.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -6122,7 +6122,7 @@ func schema_pkg_apis_rollouts_v1beta1_JumpOptions(ref common.ReferenceCallback) 
 					},
 					"expect": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Expect refuses the request when the Rollout has moved on.",
+							Description: "Expect is a precondition: the server rejects the request if one of these fields differs.",
 							Ref:         ref(v1beta1.Expectation{}.OpenAPIModelName()),
 						},
 					},
@@ -6207,7 +6207,7 @@ func schema_pkg_apis_rollouts_v1beta1_NetworkHold(ref common.ReferenceCallback) 
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "Originals are digests of what the routers were before they were routed. A record on a router that none of them tells of was written by somebody else.",
+							Description: "Originals are digests of the routers before the release changed them. A record whose digest is not listed was not written by Weir.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -6226,7 +6226,7 @@ func schema_pkg_apis_rollouts_v1beta1_NetworkHold(ref common.ReferenceCallback) 
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "Made are the uids of what was made for the release: the canary Service and the canary Ingress. They are the release's whatever stands on them.",
+							Description: "Made are the uids of the canary Service and the canary Ingress. Weir owns these objects even if their labels or annotations were changed.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -6738,7 +6738,7 @@ func schema_pkg_apis_rollouts_v1beta1_PauseOptions(ref common.ReferenceCallback)
 					},
 					"expect": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Expect refuses the request when the Rollout has moved on.",
+							Description: "Expect is a precondition: the server rejects the request if one of these fields differs.",
 							Ref:         ref(v1beta1.Expectation{}.OpenAPIModelName()),
 						},
 					},
@@ -7287,7 +7287,7 @@ func schema_pkg_apis_rollouts_v1beta1_PromoteOptions(ref common.ReferenceCallbac
 					},
 					"expect": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Expect refuses the request when the Rollout has moved on.",
+							Description: "Expect is a precondition: the server rejects the request if one of these fields differs.",
 							Ref:         ref(v1beta1.Expectation{}.OpenAPIModelName()),
 						},
 					},
@@ -7456,7 +7456,7 @@ func schema_pkg_apis_rollouts_v1beta1_ReleasePlan(ref common.ReferenceCallback) 
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ReleasePlan is how far a workload may go.",
+				Description: "ReleasePlan has the batches of a workload, and the last batch that may run.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"batches": {
@@ -7479,7 +7479,7 @@ func schema_pkg_apis_rollouts_v1beta1_ReleasePlan(ref common.ReferenceCallback) 
 					},
 					"batchPartition": {
 						SchemaProps: spec.SchemaProps{
-							Description: "BatchPartition is the last batch that may run, counted from 0. Without it the workload is restored to its owner.",
+							Description: "BatchPartition is the last batch that may run, counted from 0. Without it, the workload is returned to its native controller.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -7493,13 +7493,13 @@ func schema_pkg_apis_rollouts_v1beta1_ReleasePlan(ref common.ReferenceCallback) 
 					},
 					"failureThreshold": {
 						SchemaProps: spec.SchemaProps{
-							Description: "FailureThreshold is how many pods of the update revision, as a number or a percentage, may be unready in a batch that is ready.",
+							Description: "FailureThreshold is how many pods of the update revision, as a number or a percentage, may be unready while the batch still counts as ready.",
 							Ref:         ref(intstr.IntOrString{}.OpenAPIModelName()),
 						},
 					},
 					"finalizingPolicy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "FinalizingPolicy is WaitResume or Immediate: whether giving the workload back waits until all of its pods are updated. Default: Immediate.",
+							Description: "FinalizingPolicy is WaitResume or Immediate: whether the return of the workload to its native controller waits until all pods are updated. Default: Immediate.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -7541,7 +7541,7 @@ func schema_pkg_apis_rollouts_v1beta1_ReleasePlan(ref common.ReferenceCallback) 
 					},
 					"abort": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Abort brings every pod back to the stable revision and keeps the workload held. Without batchPartition the workload is restored but stays paused. Default: false.",
+							Description: "Abort moves all pods back to the stable revision and keeps the workload held. Without batchPartition, the workload is returned to its native controller but stays paused. Default: false.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -7555,7 +7555,7 @@ func schema_pkg_apis_rollouts_v1beta1_ReleasePlan(ref common.ReferenceCallback) 
 					},
 					"paused": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Paused brings up no more pods of the update revision than there are. Only the controller writes it. Default: false.",
+							Description: "Paused creates no further pods of the update revision. Only the controller writes it. Default: false.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -7868,7 +7868,7 @@ func schema_pkg_apis_rollouts_v1beta1_ResumeOptions(ref common.ReferenceCallback
 					},
 					"expect": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Expect refuses the request when the Rollout has moved on.",
+							Description: "Expect is a precondition: the server rejects the request if one of these fields differs.",
 							Ref:         ref(v1beta1.Expectation{}.OpenAPIModelName()),
 						},
 					},
@@ -7924,13 +7924,13 @@ func schema_pkg_apis_rollouts_v1beta1_RetryOptions(ref common.ReferenceCallback)
 					},
 					"expect": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Expect refuses the request when the Rollout has moved on.",
+							Description: "Expect is a precondition: the server rejects the request if one of these fields differs.",
 							Ref:         ref(v1beta1.Expectation{}.OpenAPIModelName()),
 						},
 					},
 					"override": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Override has checks only report in this attempt. It takes a reason, and permission to create rollouts/override. Default: false.",
+							Description: "Override makes failed checks report only, in this attempt. It takes a reason, and permission to create rollouts/override. Default: false.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -7987,7 +7987,7 @@ func schema_pkg_apis_rollouts_v1beta1_RollbackOptions(ref common.ReferenceCallba
 					},
 					"expect": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Expect refuses the request when the Rollout has moved on.",
+							Description: "Expect is a precondition: the server rejects the request if one of these fields differs.",
 							Ref:         ref(v1beta1.Expectation{}.OpenAPIModelName()),
 						},
 					},
@@ -8226,7 +8226,7 @@ func schema_pkg_apis_rollouts_v1beta1_RolloutSpec(ref common.ReferenceCallback) 
 					},
 					"disabled": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Disabled takes the Rollout out of service: a release in progress is ended and new revisions are no longer held. Default: false.",
+							Description: "Disabled returns the workload to its native controller, which then releases the current template to all pods without further approvals or checks. To keep the stable version, abort or roll back first. An aborted workload stays paused. Default: false.",
 							Default:     false,
 							Type:        []string{"boolean"},
 							Format:      "",
@@ -8953,7 +8953,7 @@ func schema_pkg_apis_rollouts_v1beta1_TrafficChange(ref common.ReferenceCallback
 					},
 					"targetTime": {
 						SchemaProps: spec.SchemaProps{
-							Description: "TargetTime is when that was first found done. A step waits from then on, however often somebody undoes it and it is put back.",
+							Description: "TargetTime is when the routers first had this target. The step's wait starts then, even if another client reverts the change and Weir restores it.",
 							Ref:         ref(v1.Time{}.OpenAPIModelName()),
 						},
 					},
@@ -9611,28 +9611,28 @@ func schema_pkg_apis_weir_v1alpha1_MetricSourceSpec(ref common.ReferenceCallback
 					},
 					"labels": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Labels is how the labels of a metric are spelled that its target has, too: Plain, such as service, Exported, such as exported_service, or Auto, which tries both. Default: Auto.",
+							Description: "Labels is the form of a metric's labels that its target also has: Plain, such as service, Exported, such as exported_service, or Auto, which tries both. Default: Auto.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"newborn": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Newborn is how a series counts that has just appeared: from Zero, from Zero only where its target is Known to have been up before, or not at all, which is Skip. Default: Known.",
+							Description: "Newborn is how a new time series is counted. Zero counts from 0. Known counts from 0 only if its target was up before. Skip does not count it. Default: Known.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"rawQueries": {
 						SchemaProps: spec.SchemaProps{
-							Description: "RawQueries allows PromQL in Rollouts and Checks. Without it, only a ClusterCheck may have some. Default: false.",
+							Description: "RawQueries allows PromQL in Rollouts and Checks. If false, only a ClusterCheck may use PromQL. Default: false.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 					"queriesPerSecond": {
 						SchemaProps: spec.SchemaProps{
-							Description: "QueriesPerSecond is how often the source is asked at most. Default: 20.",
+							Description: "QueriesPerSecond is the maximum number of queries per second. Default: 20.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -9668,7 +9668,7 @@ func schema_pkg_apis_weir_v1alpha1_Prometheus(ref common.ReferenceCallback) comm
 					},
 					"headers": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Headers go with each question. $namespace in a value is the namespace of the Rollout. Everybody with the role view reads them: a secret belongs into auth.",
+							Description: "Headers are sent with each query. $namespace in a value is the namespace of the Rollout. Everybody with the role view can read them, so put secrets into auth.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,

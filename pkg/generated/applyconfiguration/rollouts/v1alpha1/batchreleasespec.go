@@ -8,11 +8,11 @@ package v1alpha1
 // BatchReleaseSpecApplyConfiguration represents a declarative configuration of the BatchReleaseSpec type for use
 // with apply.
 //
-// BatchReleaseSpec names the workload and how far it may go.
+// BatchReleaseSpec names the workload and its plan.
 type BatchReleaseSpecApplyConfiguration struct {
 	// TargetReference names the workload.
 	TargetReference *TargetRefApplyConfiguration `json:"targetReference,omitempty"`
-	// ReleasePlan is how far the workload may go.
+	// ReleasePlan has the batches, and the last batch that may run.
 	ReleasePlan *ReleasePlanApplyConfiguration `json:"releasePlan,omitempty"`
 }
 

@@ -12,16 +12,16 @@ import (
 // DriveApplyConfiguration represents a declarative configuration of the Drive type for use
 // with apply.
 //
-// Drive is how far a workload may go.
+// Drive is the target of a workload: how many pods may run the update revision.
 type DriveApplyConfiguration struct {
 	// Partition is how many pods, as a number or a percentage, may run the
 	// update revision.
 	Partition *intstr.IntOrString `json:"partition,omitempty"`
-	// KeepOne keeps a pod of the stable revision where the workload is made so
-	// small that the partition is all of its pods. Default: false.
+	// KeepOne keeps a pod of the stable revision if the workload is scaled down so
+	// far that the partition covers all pods. Default: false.
 	KeepOne *bool `json:"keepOne,omitempty"`
-	// Least is how many pods the extra Deployment of a canary release keeps where
-	// the workload is made smaller. Default: 0, its share.
+	// Least is the minimum number of pods of the canary Deployment if the workload
+	// is scaled down. Default: 0, which means only its share of the size.
 	Least *int32 `json:"least,omitempty"`
 	// Abort sends every pod back to the stable revision. Default: false.
 	Abort *bool `json:"abort,omitempty"`

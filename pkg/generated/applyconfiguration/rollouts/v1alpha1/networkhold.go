@@ -21,11 +21,11 @@ type NetworkHoldApplyConfiguration struct {
 	// Pinned is the revision that the Service selects, or did until some routers
 	// may still think so. The last pod of that revision stays meanwhile.
 	Pinned *string `json:"pinned,omitempty"`
-	// Originals are digests of what the routers were before they were routed. A
-	// record on a router that none of them tells of was written by somebody else.
+	// Originals are digests of the routers before the release changed them. A record
+	// whose digest is not listed was not written by Weir.
 	Originals []string `json:"originals,omitempty"`
-	// Made are the uids of what was made for the release: the canary Service and
-	// the canary Ingress. They are the release's whatever stands on them.
+	// Made are the uids of the canary Service and the canary Ingress. Weir owns these
+	// objects even if their labels or annotations were changed.
 	Made []types.UID `json:"made,omitempty"`
 }
 

@@ -13,20 +13,20 @@ import (
 // ReleasePlanApplyConfiguration represents a declarative configuration of the ReleasePlan type for use
 // with apply.
 //
-// ReleasePlan is how far a workload may go.
+// ReleasePlan has the batches of a workload, and the last batch that may run.
 type ReleasePlanApplyConfiguration struct {
 	// Batches are cumulative targets in their order; they are counted from 0.
 	Batches []BatchApplyConfiguration `json:"batches,omitempty"`
 	// BatchPartition is the last batch that may run, counted from 0. Without
-	// it the workload is restored to its owner.
+	// it, the workload is returned to its native controller.
 	BatchPartition *int32 `json:"batchPartition,omitempty"`
 	// RolloutID is the value of the batch label on pods.
 	RolloutID *string `json:"rolloutID,omitempty"`
 	// FailureThreshold is how many pods of the update revision, as a number or
-	// a percentage, may be unready in a batch that is ready.
+	// a percentage, may be unready while the batch still counts as ready.
 	FailureThreshold *intstr.IntOrString `json:"failureThreshold,omitempty"`
-	// FinalizingPolicy is WaitResume or Immediate: whether giving the workload
-	// back waits until all of its pods are updated. Default: Immediate.
+	// FinalizingPolicy is WaitResume or Immediate: whether the return of the workload
+	// to its native controller waits until all pods are updated. Default: Immediate.
 	FinalizingPolicy *rolloutsv1alpha1.FinalizingPolicy `json:"finalizingPolicy,omitempty"`
 	// PatchPodTemplateMetadata is merged into the pods of the extra Deployment.
 	PatchPodTemplateMetadata *PodTemplateMetadataApplyConfiguration `json:"patchPodTemplateMetadata,omitempty"`
@@ -43,15 +43,15 @@ type ReleasePlanApplyConfiguration struct {
 	// for. Where it is set, it decides instead of revision. Only the controller writes
 	// it.
 	UpdateTemplate *string `json:"updateTemplate,omitempty"`
-	// Abort brings every pod back to the stable revision and keeps the
-	// workload held. Without batchPartition the workload is restored but
-	// stays paused. Default: false.
+	// Abort moves all pods back to the stable revision and keeps the workload
+	// held. Without batchPartition, the workload is returned to its native
+	// controller but stays paused. Default: false.
 	Abort *bool `json:"abort,omitempty"`
 	// StableRevision is the revision that the Rollout knows to be stable. Only
 	// the controller writes it.
 	StableRevision *string `json:"stableRevision,omitempty"`
-	// Paused brings up no more pods of the update revision than there are. Only
-	// the controller writes it. Default: false.
+	// Paused creates no further pods of the update revision. Only the controller
+	// writes it. Default: false.
 	Paused *bool `json:"paused,omitempty"`
 }
 

@@ -14,8 +14,10 @@ type RolloutSpecApplyConfiguration struct {
 	ObjectRef *TargetRefApplyConfiguration `json:"objectRef,omitempty"`
 	// Strategy says how new revisions are released.
 	Strategy *StrategyApplyConfiguration `json:"strategy,omitempty"`
-	// Disabled takes the Rollout out of service: a release in progress is ended
-	// and new revisions are no longer held. Default: false.
+	// Disabled returns the workload to its native controller, which then releases the
+	// current template to all pods without further approvals or checks. To keep the
+	// stable version, abort or roll back first. An aborted workload stays paused.
+	// Default: false.
 	Disabled *bool `json:"disabled,omitempty"`
 	// RolloutID decides nothing. Deprecated: label the workload with
 	// rollouts.kruise.io/rollout-id instead.

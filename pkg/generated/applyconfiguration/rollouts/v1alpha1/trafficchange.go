@@ -20,8 +20,8 @@ type TrafficChangeApplyConfiguration struct {
 	GraceSeconds *int32 `json:"graceSeconds,omitempty"`
 	// Target is what the step under way wants of them.
 	Target *string `json:"target,omitempty"`
-	// TargetTime is when that was first found done. A step waits from then on,
-	// however often somebody undoes it and it is put back.
+	// TargetTime is when the routers first had this target. The step's wait starts
+	// then, even if another client reverts the change and Weir restores it.
 	TargetTime *v1.Time `json:"targetTime,omitempty"`
 }
 

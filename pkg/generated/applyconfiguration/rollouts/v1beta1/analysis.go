@@ -23,17 +23,17 @@ type AnalysisApplyConfiguration struct {
 	Risk *string `json:"risk,omitempty"`
 	// EverySeconds is the length of a window in which requests are counted. Default: 30.
 	EverySeconds *int32 `json:"everySeconds,omitempty"`
-	// AtLeastSeconds is how long each step is measured at least. Default: 60.
+	// AtLeastSeconds is the minimum time for which each step is measured. Default: 60.
 	AtLeastSeconds *int32 `json:"atLeastSeconds,omitempty"`
 	// AfterSeconds is the warm-up of the new version: requests and numbers of the first seconds of each
 	// step count neither for nor against it. Less than withinSeconds. Default: 0.
 	AfterSeconds *int32 `json:"afterSeconds,omitempty"`
-	// WithinSeconds is after how long a step that is neither passed nor failed is
-	// inconclusive. Default: 3600.
+	// WithinSeconds is the time after which an undecided step is inconclusive.
+	// Default: 3600.
 	WithinSeconds *int32 `json:"withinSeconds,omitempty"`
 	// OnFail is what a failed check does: Abort, Wait for a person, or Report. Default: Abort.
 	OnFail *rolloutsv1beta1.OnFail `json:"onFail,omitempty"`
-	// OnInconclusive is what a check does that is inconclusive: Wait for a person, Pass, or
+	// OnInconclusive is what happens if a check is inconclusive: Wait for a person, Pass, or
 	// Abort. Default: Wait.
 	OnInconclusive *rolloutsv1beta1.OnInconclusive `json:"onInconclusive,omitempty"`
 }

@@ -25,7 +25,7 @@ type BatchReleaseApplyConfiguration struct {
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
 	// Spec is written by the owning Rollout's controller.
 	Spec *BatchReleaseSpecApplyConfiguration `json:"spec,omitempty"`
-	// Status is written by the batch controller.
+	// Status is written by weir-controller.
 	Status *BatchReleaseStatusApplyConfiguration `json:"status,omitempty"`
 }
 

@@ -43,10 +43,11 @@ type BatchReleaseStatusApplyConfiguration struct {
 	Message *string `json:"message,omitempty"`
 	// WorkloadUID is the uid of the workload that the plan is carried out on.
 	WorkloadUID *types.UID `json:"workloadUID,omitempty"`
-	// ExtraUID is the uid of the Deployment that was made beside the workload.
+	// ExtraUID is the uid of the canary Deployment.
 	ExtraUID *types.UID `json:"extraUID,omitempty"`
-	// Drive is how far the workload may go. Absent before it was told and after
-	// it was restored; annotations of the workload repeat it.
+	// Drive is the target of the workload: how many pods may run the update
+	// revision. It is absent before the first batch and after the workload was
+	// returned to its native controller. Annotations of the workload repeat it.
 	Drive *DriveApplyConfiguration `json:"drive,omitempty"`
 }
 

@@ -22,16 +22,16 @@ type MetricSourceSpecApplyConfiguration struct {
 	Namespaces *v1.LabelSelectorApplyConfiguration `json:"namespaces,omitempty"`
 	// LagSeconds is how old metrics must be before they are judged. Default: 15.
 	LagSeconds *int32 `json:"lagSeconds,omitempty"`
-	// Labels is how the labels of a metric are spelled that its target has, too: Plain, such
-	// as service, Exported, such as exported_service, or Auto, which tries both. Default: Auto.
+	// Labels is the form of a metric's labels that its target also has: Plain, such as
+	// service, Exported, such as exported_service, or Auto, which tries both. Default: Auto.
 	Labels *weirv1alpha1.LabelSpelling `json:"labels,omitempty"`
-	// Newborn is how a series counts that has just appeared: from Zero, from Zero only where
-	// its target is Known to have been up before, or not at all, which is Skip. Default: Known.
+	// Newborn is how a new time series is counted. Zero counts from 0. Known counts from 0
+	// only if its target was up before. Skip does not count it. Default: Known.
 	Newborn *weirv1alpha1.Newborn `json:"newborn,omitempty"`
-	// RawQueries allows PromQL in Rollouts and Checks. Without it, only a ClusterCheck may
-	// have some. Default: false.
+	// RawQueries allows PromQL in Rollouts and Checks. If false, only a ClusterCheck may
+	// use PromQL. Default: false.
 	RawQueries *bool `json:"rawQueries,omitempty"`
-	// QueriesPerSecond is how often the source is asked at most. Default: 20.
+	// QueriesPerSecond is the maximum number of queries per second. Default: 20.
 	QueriesPerSecond *int32 `json:"queriesPerSecond,omitempty"`
 }
 

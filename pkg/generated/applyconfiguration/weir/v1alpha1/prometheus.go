@@ -14,8 +14,8 @@ type PrometheusApplyConfiguration struct {
 	URL *string `json:"url,omitempty"`
 	// Auth has the credentials.
 	Auth *SourceAuthApplyConfiguration `json:"auth,omitempty"`
-	// Headers go with each question. $namespace in a value is the namespace of the Rollout.
-	// Everybody with the role view reads them: a secret belongs into auth.
+	// Headers are sent with each query. $namespace in a value is the namespace of the Rollout.
+	// Everybody with the role view can read them, so put secrets into auth.
 	Headers map[string]string `json:"headers,omitempty"`
 	// ServerName that the certificate of the server must have. Default: the host of the URL.
 	ServerName *string `json:"serverName,omitempty"`
