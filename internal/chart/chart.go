@@ -104,6 +104,9 @@ func template(o *unstructured.Unstructured) (string, error) {
 	if err := open(o); err != nil {
 		return "", fmt.Errorf("opening %s: %w", id(o), err)
 	}
+	if err := insertNetworkValues(o); err != nil {
+		return "", fmt.Errorf("opening the ports of %s: %w", id(o), err)
+	}
 	data, err := yaml.Marshal(o.Object)
 	if err != nil {
 		return "", fmt.Errorf("encoding %s: %w", id(o), err)
@@ -124,10 +127,12 @@ func mark(value string) string { return "@@" + value + "@@" }
 
 var (
 	// A block takes the whole field, which is left out when the value is empty.
-	block = regexp.MustCompile(`(?m)^( *)(- )?([A-Za-z]+): '?@@block (\S+)@@'?\n`)
+	block = regexp.MustCompile(`(?m)^( *)(- )?([A-Za-z]+): '?@@block ([^@]+)@@'?\n`)
 	// An extra entry of a list that other entries precede.
-	extra = regexp.MustCompile(`(?m)^( *)- '?@@extra (\S+)@@'?\n`)
-	value = regexp.MustCompile(`'?@@([^@]+)@@'?`)
+	extra = regexp.MustCompile(`(?m)^( *)- '?@@extra ([^@]+)@@'?\n`)
+	// Entries of a map that other entries precede or follow. The key is not part of the result.
+	entries = regexp.MustCompile(`(?m)^( *)entries: '?@@entries ([^@]+)@@'?\n`)
+	value   = regexp.MustCompile(`'?@@([^@]+)@@'?`)
 )
 
 // closeMarks writes what a mark stands for as Helm writes it.
@@ -139,6 +144,10 @@ func closeMarks(text string) string {
 	})
 	text = extra.ReplaceAllStringFunc(text, func(line string) string {
 		m := extra.FindStringSubmatch(line)
+		return fmt.Sprintf("%s{{- with %s }}\n{{ toYaml . | indent %d }}\n%s{{- end }}\n", m[1], m[2], len(m[1]), m[1])
+	})
+	text = entries.ReplaceAllStringFunc(text, func(line string) string {
+		m := entries.FindStringSubmatch(line)
 		return fmt.Sprintf("%s{{- with %s }}\n{{ toYaml . | indent %d }}\n%s{{- end }}\n", m[1], m[2], len(m[1]), m[1])
 	})
 	return value.ReplaceAllString(text, "{{ $1 }}")
