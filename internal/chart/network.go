@@ -49,7 +49,8 @@ func openEtcdToNodes(o *unstructured.Unstructured) error {
 	if err != nil {
 		return err
 	}
-	rule["from"] = mark("block ternary (list) (fromJsonArray `" + string(from) + "`) .Values.hostNetwork")
+	// An empty list allows every source.
+	rule["from"] = mark("ternary (list) (fromJsonArray `" + string(from) + "`) .Values.hostNetwork | toJson")
 	return unstructured.SetNestedSlice(o.Object, rules, "spec", "ingress")
 }
 
