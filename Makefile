@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help web web-deps e2e-web screenshots demo cluster cluster-up cluster-down story test verify lint update size judge flakes e2e attack e2e-traffic e2e-metrics matrix upgrade record oracle soak fuzz mutants mutate bench microbench build image push dist packaging site kube helm clients argo traefik prometheus promql clean
+.PHONY: help web web-deps e2e-web screenshots demo cluster cluster-up cluster-down story test verify lint update size judge flakes e2e attack e2e-traffic e2e-network e2e-argocd e2e-metrics matrix upgrade record oracle soak fuzz mutants mutate bench microbench build image push dist packaging site kube helm clients argo argocdcache traefik prometheus promql clean
 
 export CGO_ENABLED = 0
 # The same for everything, or Go would compile all of it once more.
@@ -90,6 +90,12 @@ attack: build kube ## try what is not allowed, on a real control plane (docs/att
 
 e2e-traffic: build kube traefik ## releases under load, through a real proxy: requests lost, shares, times (docs/dataplane.md)
 	$(go_e2e) -tags e2e,traffic -v $(run) ./test/dataplane
+
+e2e-network: build kube ## the short end-to-end pass behind a firewall that lets kube-apiserver connect only to 443 and 10250; needs root and nft
+	hack/network-test.sh $(if $(RUN),-test.run '^($(RUN))$$')
+
+e2e-argocd: build kube argocdcache ## the cluster cache of Argo CD while the etcd of Weir, or all of Weir, is down
+	$(go_e2e) -tags e2e,replicas,argocd -v -run '^TestArgoCDCache$$' ./test/e2e
 
 e2e-metrics: build kube traefik prometheus ## releases judged by a real Prometheus: bad versions aborted in time, good ones not; SHORT=1 for three of them
 	$(go_e2e) -tags e2e,traffic,metrics -v -parallel 4 $(short) $(or $(run),-run '^TestMetrics$$') ./test/dataplane
@@ -184,6 +190,9 @@ clients: ## build the clients that others wrote for this API into bin/clients, o
 
 argo: ## build the controller of Argo Rollouts into bin/argo, once
 	hack/argo.sh
+
+argocdcache: ## build a program with the cluster cache of Argo CD into bin/argocdcache, once
+	hack/argocdcache.sh
 
 traefik: ## build the proxy of the data plane test into bin/traefik, once
 	hack/traefik.sh

@@ -12,7 +12,10 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 	lua "github.com/yuin/gopher-lua"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
+
+	"github.com/weir-rollouts/weir/pkg/apiserver"
 )
 
 // argo is what Argo CD reads of its ConfigMap.
@@ -171,5 +174,39 @@ func TestArgoCDActions(t *testing.T) {
 	}
 	if len(want) > 0 {
 		t.Errorf("there is no action %v", slices.Sorted(maps.Keys(want)))
+	}
+}
+
+// The exclusions of Argo CD name kinds that Weir serves, and not the kind that users keep in git.
+func TestArgoCDExclusions(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("argocd/argocd-cm-exclusions.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cm struct{ Data map[string]string }
+	if err := yaml.UnmarshalStrict(text, &cm); err != nil {
+		t.Fatal(err)
+	}
+	var exclusions []struct {
+		APIGroups []string `json:"apiGroups"`
+		Kinds     []string `json:"kinds"`
+		Clusters  []string `json:"clusters"`
+	}
+	if err := yaml.UnmarshalStrict([]byte(cm.Data["resource.exclusions"]), &exclusions); err != nil {
+		t.Fatal(err)
+	}
+	scheme := apiserver.NewScheme()
+	for _, e := range exclusions {
+		for _, group := range e.APIGroups {
+			for _, kind := range e.Kinds {
+				if kind == "Rollout" || !slices.ContainsFunc(scheme.PrioritizedVersionsForGroup(group), func(v schema.GroupVersion) bool { return scheme.Recognizes(v.WithKind(kind)) }) {
+					t.Errorf("%s/%s must not be excluded, or does not exist", group, kind)
+				}
+			}
+		}
+	}
+	if len(exclusions) == 0 {
+		t.Error("nothing is excluded")
 	}
 }

@@ -12,5 +12,6 @@ import "embed"
 // Files has the directories that kubectl apply -k takes: small, ha, and others, and
 // what they are made of.
 //
-//go:embed apart base cert-manager dashboard dashboard-impersonate etcd external external-etcd external-etcd-apart ha ha-apart monitoring no-views one-process policies replicas small small-apart volume webhook-only
+//go:embed apart base cert-manager dashboard dashboard-impersonate etcd external external-etcd external-etcd-apart ha ha-apart host-network host-network-replicas
+//go:embed monitoring no-views one-process policies replicas small small-apart two-ports volume webhook-only
 var Files embed.FS

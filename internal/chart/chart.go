@@ -123,6 +123,9 @@ func template(o *unstructured.Unstructured) (string, error) {
 	if err := insertValues(o); err != nil {
 		return "", fmt.Errorf("inserting the values of %s: %w", id(o), err)
 	}
+	if err := insertNetworkValues(o); err != nil {
+		return "", fmt.Errorf("inserting the ports of %s: %w", id(o), err)
+	}
 	data, err := yaml.Marshal(o.Object)
 	if err != nil {
 		return "", fmt.Errorf("encoding %s: %w", id(o), err)

@@ -29,10 +29,10 @@ var sections = []struct {
 }{
 	{"Serving", [][2]string{
 		{"bind-address", "address to listen on"},
-		{"secure-port", "port of the API"},
+		{"secure-port", "port of the API, and of the admission webhook of workloads"},
 		{"webhook-port", ""},
 		{"tls-mode", ""},
-		{"tls-cert-file", "serving certificate of both ports, read again when it changes"},
+		{"tls-cert-file", "serving certificate of all ports, read again when it changes"},
 		{"tls-private-key-file", "private key of the certificate"},
 		{"shutdown-delay-duration", "how long to continue serving, but not ready, once told to stop; give load balancers time to notice"},
 	}},
@@ -98,6 +98,7 @@ func NewCommand(program InProcessProgram) *cobra.Command {
 			if everything {
 				return cmd.Help()
 			}
+			o.setWebhookPort(cmd.Flags().Changed)
 			if o.Standalone.Enabled {
 				o.Standalone.Out = cmd.OutOrStdout()
 				if err := o.applyStandalone(cmd.Flags().Changed); err != nil {
@@ -133,7 +134,8 @@ func NewCommand(program InProcessProgram) *cobra.Command {
 func (o *Options) flags() *pflag.FlagSet {
 	all := pflag.NewFlagSet("weir-apiserver", pflag.ContinueOnError)
 	all.StringVar(&o.WebhookClientCA, "webhook-client-ca-file", o.WebhookClientCA, "file with the authorities of the client certificate that kube-apiserver shows to webhooks; without it anybody may ask")
-	all.IntVar(&o.WebhookPort, "webhook-port", o.WebhookPort, "port of the admission webhook of workloads; 0 serves none")
+	all.IntVar(&o.WebhookPort, webhookPortFlag, o.WebhookPort,
+		"another port at which the admission webhook of workloads is served; unless it is given, the webhook is served only at --secure-port; 0 serves no webhook")
 	all.BoolVar(&o.Pages, "ui", o.Pages, "serve the dashboard; its API requests use the identity of the user")
 	all.StringVar(&o.ControllerUser, "controller-user", o.ControllerUser, "the user that weir-controller is")
 	all.StringVar(&o.LegacyApprovals, "legacy-approvals", o.LegacyApprovals,
@@ -161,6 +163,8 @@ func (o *Options) flags() *pflag.FlagSet {
 	o.TLS.addFlags(all)
 	o.Recommended.AddFlags(all)
 	o.Run.AddUniversalFlags(all)
+	// The default follows another flag, so none is printed.
+	all.Lookup(webhookPortFlag).DefValue = "0"
 	all.Lookup(compactionFlag).Usage += " The embedded etcd has 1m0s unless it is given."
 	return all
 }

@@ -9,9 +9,12 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/apiserver/pkg/server/healthz"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
 	"k8s.io/component-base/version"
@@ -27,7 +30,8 @@ type Config struct {
 	// Generic is the configuration of the generic server. Without a cluster, the caller must set its
 	// authentication and authorization.
 	Generic *genericapiserver.RecommendedConfig
-	// Webhook is the port of workload admission; nil disables workload admission.
+	// Webhook is the port that only serves workload admission; nil if workload admission is disabled, or served
+	// only at the port of the API.
 	Webhook *genericapiserver.SecureServingInfo
 
 	options *Options
@@ -39,6 +43,14 @@ type Config struct {
 	usageFollowers []func(ctx context.Context, counted func())
 	// closers close the etcd clients when the server ends.
 	closers []func() error
+	// connections limits the connections of the API's port.
+	connections *limitedListener
+	// hasWebhookPort reports whether workload admission has a port of its own.
+	hasWebhookPort bool
+	// webhookClientCA verifies the clients of workload admission; nil accepts all clients.
+	webhookClientCA dynamiccertificates.CAContentProvider
+	// admission serves workload admission; nil until its hook has run.
+	admission atomic.Pointer[http.Handler]
 	// rollouts is the storage in which admission looks up Rollouts; set once the endpoints exist.
 	rollouts workload.Source
 	// running waits for goroutines before the process ends: for the last response of the webhook, and for the
@@ -48,13 +60,15 @@ type Config struct {
 
 // Config applies the options.
 func (o *Options) Config() (*Config, error) {
-	c := &Config{options: o}
+	// Applying the options below sets the bind port to that of the listener, so the ports are compared first.
+	c := &Config{options: o, hasWebhookPort: o.hasWebhookListener()}
 	c.Generic = genericapiserver.NewRecommendedConfig(o.codecs)
 	c.setOpenAPI()
 	c.Generic.BuildHandlerChainFunc = func(api http.Handler, g *genericapiserver.Config) http.Handler {
 		inner := serveDashboard(prepareRequests(api, fieldCheck{o.scheme, o.ControllerUser}, g.Serializer), o.Pages)
 		chain := genericapiserver.DefaultBuildHandlerChain(refuseCrossSite(inner, g.Serializer), g)
-		return drainConnections(chain, g.ShutdownInitiatedNotify(), g.ShutdownDelayDuration)
+		all := exemptAggregator(limitBodyTime(c.serveAdmission(chain), g.RequestTimeout, time.Now), c.connections, isFromFrontProxy(g.Authentication.RequestHeaderConfig))
+		return drainConnections(all, g.ShutdownInitiatedNotify(), g.ShutdownDelayDuration)
 	}
 	if err := o.Run.ApplyTo(&c.Generic.Config); err != nil {
 		return nil, fmt.Errorf("applying the run options: %w", err)
@@ -87,7 +101,7 @@ func (o *Options) Config() (*Config, error) {
 	if err := c.openRoom(); err != nil {
 		return nil, err
 	}
-	return c, c.setWebhook()
+	return c, c.openWebhook()
 }
 
 // setClients creates the clients of the cluster, if there is one.
@@ -107,7 +121,8 @@ func (c *Config) setClients() error {
 // setAccess sets authentication and authorization.
 func (c *Config) setAccess() {
 	if serving := c.Generic.SecureServing; serving != nil && serving.Listener != nil {
-		serving.Listener = newListenerGate(serving.Listener, isFrontProxyKnown(c.Generic.Authentication.RequestHeaderConfig))
+		c.connections = newLimitedListener(serving.Listener)
+		serving.Listener = newListenerGate(c.connections, isFrontProxyKnown(c.Generic.Authentication.RequestHeaderConfig))
 	}
 	if c.options.Standalone.Enabled {
 		c.setStandalone()

@@ -5,6 +5,8 @@ package apiserver
 
 import (
 	"net"
+	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -59,5 +61,17 @@ func (g *listenerGate) Close() error {
 func isFrontProxyKnown(c *authenticatorfactory.RequestHeaderConfig) func() bool {
 	return func() bool {
 		return c == nil || (len(c.CAContentProvider.CurrentCABundleContent()) > 0 && len(c.UsernameHeaders.Value()) > 0)
+	}
+}
+
+// isFromFrontProxy returns a function that reports whether the client of a request has shown the certificate of the
+// aggregator.
+func isFromFrontProxy(c *authenticatorfactory.RequestHeaderConfig) func(*http.Request) bool {
+	return func(r *http.Request) bool {
+		if c == nil || verifyClientCertificate(r.TLS, c.CAContentProvider) != nil {
+			return false
+		}
+		names := c.AllowedClientNames.Value()
+		return len(names) == 0 || slices.Contains(names, r.TLS.PeerCertificates[0].Subject.CommonName)
 	}
 }

@@ -28,6 +28,10 @@ const (
 	defaultController = "system:serviceaccount:weir-system:weir-controller"
 )
 
+// DefaultPort is the port of the API and of workload admission. The firewall of a private GKE cluster lets the
+// control plane connect to nodes and pods only on ports 443 and 10250.
+const DefaultPort = 10250
+
 // Values of the option LegacyApprovals.
 const (
 	LegacyCheck = "check"
@@ -50,10 +54,11 @@ type Options struct {
 	ExternalLimit resource.QuantityValue
 	// TLS are the settings of certificates.
 	TLS TLSOptions
-	// WebhookPort is the port of workload admission; 0 disables it.
+	// WebhookPort is the port of workload admission; 0 disables it. The port of the API always serves it, too,
+	// so that the port can be changed while replicas of both settings run.
 	WebhookPort int
-	// WebhookClientCA is a file with the CAs of the client certificates that the port requires. If it is
-	// empty, the port requires none.
+	// WebhookClientCA is a file with the CAs of the client certificates that workload admission requires. If
+	// it is empty, workload admission requires none.
 	WebhookClientCA string
 	// WebhookListener replaces the port if it is set.
 	WebhookListener net.Listener
@@ -92,7 +97,7 @@ func NewOptions() *Options {
 		Run:             genericoptions.NewServerRunOptions(),
 		Store:           store.Options{DataDir: defaultDataDir, Limit: resource.QuantityValue{Quantity: store.DefaultLimit}},
 		TLS:             newTLSOptions(),
-		WebhookPort:     9443,
+		WebhookPort:     DefaultPort,
 		ControllerUser:  defaultController,
 		LegacyApprovals: LegacyCheck,
 		Views:           newViewOptions(),
@@ -101,7 +106,7 @@ func NewOptions() *Options {
 		scheme:          scheme,
 		codecs:          codecs,
 	}
-	o.Recommended.SecureServing.BindPort = 6443
+	o.Recommended.SecureServing.BindPort = DefaultPort
 	o.Recommended.Features.EnableProfiling = false
 	o.enforceQuotas()
 	// GoawayChance stays 0. With it, the aggregator would spread its connections over the replicas. But the
@@ -115,6 +120,23 @@ func NewOptions() *Options {
 // usesExternalEtcd reports whether the server uses an external etcd.
 func (o *Options) usesExternalEtcd() bool {
 	return len(o.Recommended.Etcd.StorageConfig.Transport.ServerList) > 0
+}
+
+const webhookPortFlag = "webhook-port"
+
+// setWebhookPort makes workload admission use the port of the API unless the user names another port.
+func (o *Options) setWebhookPort(given func(flag string) bool) {
+	if !given(webhookPortFlag) {
+		o.WebhookPort = o.Recommended.SecureServing.BindPort
+	}
+}
+
+// servesWebhook reports whether the server serves workload admission.
+func (o *Options) servesWebhook() bool { return o.WebhookPort != 0 || o.WebhookListener != nil }
+
+// hasWebhookListener reports whether workload admission has a port of its own, in addition to the port of the API.
+func (o *Options) hasWebhookListener() bool {
+	return o.WebhookListener != nil || o.WebhookPort != 0 && o.WebhookPort != o.Recommended.SecureServing.BindPort
 }
 
 // optionRule is a rule about options, and the error message if the rule is broken.
@@ -131,7 +153,7 @@ func (o *Options) Validate() error {
 	errs := append(o.Run.Validate(), o.validateGeneric()...)
 	limit := o.Rules.PartitionPercentLimit
 	for _, r := range append(o.tlsRules(),
-		optionRule{o.WebhookPort < 0 || o.WebhookPort > 65535, fmt.Sprintf("--webhook-port %d must be between 0 and 65535", o.WebhookPort)},
+		optionRule{o.WebhookPort < 0 || o.WebhookPort > 65535, fmt.Sprintf("--"+webhookPortFlag+" %d must be between 0 and 65535", o.WebhookPort)},
 		optionRule{limit < 1 || limit > 100, fmt.Sprintf("--partition-percent-limit %d must be between 1 and 100", limit)},
 		optionRule{
 			o.LegacyApprovals != LegacyCheck && o.LegacyApprovals != LegacyAllow,

@@ -75,7 +75,7 @@ func (c *Config) addHooks(generic *genericapiserver.GenericAPIServer, endpoints 
 	hooks := map[string]genericapiserver.PostStartHookFunc{
 		"storage-readiness": generic.StorageReadinessHook.Hook, "storage-room": c.followRoom,
 	}
-	if c.Webhook != nil {
+	if c.options.servesWebhook() {
 		var ok bool
 		if c.rollouts, ok = endpoints[v1beta1.SchemeGroupVersion.Version]["rollouts"].(workload.Source); !ok {
 			return errors.New("the endpoint of rollouts can not be watched")

@@ -5,23 +5,16 @@ package apiserver_test
 
 import (
 	"bytes"
-	"context"
-	"crypto/tls"
-	"encoding/json"
 	"io"
 	"net/http"
 	"testing"
-	"time"
 
-	admissionv1 "k8s.io/api/admission/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	restclient "k8s.io/client-go/rest"
 
 	"github.com/weir-rollouts/weir/pkg/apiserver"
 	"github.com/weir-rollouts/weir/pkg/apiserver/apiservertest"
-	"github.com/weir-rollouts/weir/test/patience"
 )
 
 const (
@@ -86,46 +79,6 @@ func TestRestart(t *testing.T) {
 	other := bytes.Replace([]byte(rollout), []byte(`"metadata":{"name":"web"}`), []byte(`"metadata":{"name":"other"}`), 1)
 	if code, answer := do(t, s, "POST", list, "application/json", string(other)); code != http.StatusConflict {
 		t.Errorf("creating another after a restart: %d: %s", code, answer)
-	}
-	if err := s.Stop(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// The webhook holds workloads that Rollouts of the same server reference. It needs no other component.
-func TestWebhookHolds(t *testing.T) {
-	t.Parallel()
-	s := start(t, t.TempDir())
-	if code, answer := do(t, s, "POST", list, "application/json", rollout); code != http.StatusCreated {
-		t.Fatalf("creating: %d: %s", code, answer)
-	}
-	if code, answer := do(t, s, "PATCH", list+"/web/status", "application/merge-patch+json", `{"status":{"phase":"Healthy"}}`); code != http.StatusOK {
-		t.Fatalf("writing the status: %d: %s", code, answer)
-	}
-	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // self-signed
-	var last string
-	ctx, cancel := patience.Context(t.Context(), patience.Long)
-	defer cancel()
-	err := wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		r, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+s.Webhook+"/admission/v1/workloads", bytes.NewBufferString(review))
-		if err != nil {
-			return false, err
-		}
-		res, err := client.Do(r)
-		if err != nil {
-			return false, err
-		}
-		defer res.Body.Close()
-		body, err := io.ReadAll(res.Body)
-		if err != nil {
-			return false, err
-		}
-		last = string(body)
-		var answer admissionv1.AdmissionReview
-		return json.Unmarshal(body, &answer) == nil && bytes.Contains(answer.Response.Patch, []byte("/spec/paused")), nil
-	})
-	if err != nil {
-		t.Errorf("the update was not held: %v: %s", err, last)
 	}
 	if err := s.Stop(); err != nil {
 		t.Fatal(err)

@@ -53,7 +53,7 @@ type StandaloneOptions struct {
 // clusterFlags are flags about a cluster, or about storage that a server with an all-powerful user should
 // not use.
 var clusterFlags = []string{
-	"kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig", "etcd-servers", "webhook-port",
+	"kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig", "etcd-servers", webhookPortFlag,
 	"tls-mode", "etcd-certificates",
 }
 

@@ -22,38 +22,64 @@ import (
 	"github.com/weir-rollouts/weir/pkg/admission/workload"
 )
 
-// webhookDrainTimeout limits how long the webhook may take to answer its last requests after the server was
-// stopped.
+// webhookDrainTimeout limits how long the webhook's own port may take to answer its last requests after the
+// server was stopped.
 const webhookDrainTimeout = 3 * time.Second
 
-// setWebhook opens the port of workload admission. It has its own listener and mux: kube-apiserver calls it
-// without authentication, and the calls must not wait in the API's fair queues.
-func (c *Config) setWebhook() error {
-	o := c.options
-	listener := o.WebhookListener
-	if listener == nil {
-		if o.WebhookPort == 0 {
-			return nil
-		}
-		address := net.JoinHostPort(o.Recommended.SecureServing.BindAddress.String(), strconv.Itoa(o.WebhookPort))
-		var err error
-		if listener, err = net.Listen("tcp", address); err != nil {
-			return fmt.Errorf("listening for workload admission: %w", err)
-		}
-	}
-	api := c.Generic.SecureServing
-	c.Webhook = &genericapiserver.SecureServingInfo{
-		Listener: newLimitedListener(listener), Cert: api.Cert, SNICerts: api.SNICerts, MinTLSVersion: api.MinTLSVersion,
-		CipherSuites: api.CipherSuites, CurvePreferences: api.CurvePreferences,
+// openWebhook reads the authority of the webhook's clients, and opens the webhook's own port if it has one.
+func (c *Config) openWebhook() error {
+	o, api := c.options, c.Generic.SecureServing
+	if !o.servesWebhook() {
+		return nil
 	}
 	if o.WebhookClientCA != "" {
 		authority, err := dynamiccertificates.NewDynamicCAContentFromFile("webhook-client-ca", o.WebhookClientCA)
 		if err != nil {
 			return fmt.Errorf("reading --webhook-client-ca-file: %w", err)
 		}
-		c.Webhook.ClientCA = authority
+		c.webhookClientCA = authority
+		// A client sends only certificates of authorities that the server names. The API does not
+		// recognise users by certificates of this authority.
+		if err := c.Generic.Authentication.ApplyClientCert(authority, api); err != nil {
+			return fmt.Errorf("announcing the authority in --webhook-client-ca-file: %w", err)
+		}
+	}
+	if !c.hasWebhookPort {
+		return nil
+	}
+	listener := o.WebhookListener
+	if listener == nil {
+		address := net.JoinHostPort(o.Recommended.SecureServing.BindAddress.String(), strconv.Itoa(o.WebhookPort))
+		var err error
+		if listener, err = net.Listen("tcp", address); err != nil {
+			return fmt.Errorf("listening for workload admission: %w", err)
+		}
+	}
+	c.Webhook = &genericapiserver.SecureServingInfo{
+		Listener: newLimitedListener(listener), Cert: api.Cert, SNICerts: api.SNICerts, MinTLSVersion: api.MinTLSVersion,
+		CipherSuites: api.CipherSuites, CurvePreferences: api.CurvePreferences, ClientCA: c.webhookClientCA,
 	}
 	return nil
+}
+
+// serveAdmission answers workload admission before a request reaches the handler of the API. kube-apiserver
+// calls a webhook without authentication, and the calls must not wait in the API's fair queues.
+func (c *Config) serveAdmission(api http.Handler) http.Handler {
+	if !c.options.servesWebhook() {
+		return api
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != workload.Path {
+			api.ServeHTTP(w, r)
+			return
+		}
+		admission := c.admission.Load()
+		if admission == nil {
+			http.Error(w, "workload admission is starting; try again", http.StatusServiceUnavailable)
+			return
+		}
+		(*admission).ServeHTTP(w, r)
+	})
 }
 
 // requireClientCertificate refuses clients without a certificate that the CA has signed. Without a CA it
@@ -100,8 +126,14 @@ func (c *Config) serveWebhook(hook genericapiserver.PostStartHookContext) error 
 	}()
 	go index.Run(ctx)
 
+	admission := requireClientCertificate(handler, c.webhookClientCA)
+	c.admission.Store(&admission)
+	klog.InfoS("Serving workload admission", "address", c.Generic.SecureServing.Listener.Addr().String())
+	if c.Webhook == nil {
+		return nil
+	}
 	mux := http.NewServeMux()
-	mux.Handle(workload.Path, requireClientCertificate(handler, c.Webhook.ClientCA))
+	mux.Handle(workload.Path, admission)
 	handle := drainConnections(mux, c.Generic.ShutdownInitiatedNotify(), c.Generic.ShutdownDelayDuration)
 	stopped, _, err := c.Webhook.Serve(handle, webhookDrainTimeout, drained)
 	if err != nil {

@@ -115,6 +115,8 @@ func TestForms(t *testing.T) {
 }
 
 const (
+	timeout = `failing or missing response from https://10.8.0.14:443/apis/rollouts.kruise.io/v1beta1: Get "https://10.8.0.14:443/apis/rollouts.kruise.io/v1beta1": net/http: request canceled while waiting for connection (Client.Timeout exceeded while awaiting headers)`
+
 	beta    = "v1beta1.rollouts.kruise.io"
 	webhook = "workloads.weir.rollouts.kruise.io"
 )
@@ -183,13 +185,40 @@ func TestMistakes(t *testing.T) {
 		},
 		"no pods": {
 			change(func(s *APIService) { s.Available, s.Reason = false, "MissingEndpoints" }),
-			"api", "MissingEndpoints", "get pods",
+			"api", "MissingEndpoints", "does not reach its etcd",
 		},
 		"a firewall": {
 			change(func(s *APIService) {
 				s.Available, s.Reason, s.Message = false, "FailedDiscoveryCheck", "failing or missing response: context deadline exceeded"
 			}),
 			"api", "deadline exceeded", "firewall",
+		},
+		"a firewall of GKE": {
+			func(t *testing.T, f *Facts) {
+				f.Version, f.Server.Port = "v1.36.2-gke.1145000", 6443
+				change(func(s *APIService) { s.Available, s.Reason, s.Message = false, "FailedDiscoveryCheck", timeout })(t, f)
+			},
+			"api", "kube-apiserver tried 10.8.0.14:443, which leads to port 6443 of the pods", "only on TCP ports 443 and 10250",
+		},
+		"a security group of EKS": {
+			func(t *testing.T, f *Facts) {
+				f.Version, f.Server = "v1.36.1-eks-0f56d01", ServerPod{Port: 10290, HostNetwork: true}
+				change(func(s *APIService) { s.Available, s.Reason, s.Message = false, "FailedDiscoveryCheck", timeout })(t, f)
+			},
+			"api", "kube-apiserver tried 10.8.0.14:443", "TCP port 10290 of the nodes on which weir-apiserver runs (hostNetwork): look at NetworkPolicies, firewalls and security groups. On EKS,",
+		},
+		"a webhook behind a firewall": {
+			func(_ *testing.T, f *Facts) {
+				f.Server.Port = 10250
+				f.WebhookError = `failed calling webhook "workloads.weir.rollouts.kruise.io": failed to call webhook: Post "https://weir-apiserver.weir-system.svc:443/admission/v1/workloads?timeout=3s": dial tcp 10.244.3.7:10250: i/o timeout`
+			},
+			"webhook", "kube-apiserver does not reach the webhook: failed calling webhook", "hostNetwork",
+		},
+		"a webhook that answers with an error": {
+			func(_ *testing.T, f *Facts) {
+				f.WebhookError = `failed calling webhook "workloads.weir.rollouts.kruise.io": failed to call webhook: the server responded with the status code 500 but did not return more information`
+			},
+			"webhook", "kube-apiserver gets no answer from the webhook", "see the checks api and certificates",
 		},
 		"a proxy that is not recognised": {
 			change(func(s *APIService) {

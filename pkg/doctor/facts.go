@@ -37,6 +37,11 @@ type Facts struct {
 	Access []Access
 	// Webhooks are the existing webhook configurations of the installation, by name.
 	Webhooks map[string]admissionv1.MutatingWebhookConfiguration
+	// Server are the network settings of weir-apiserver.
+	Server ServerPod
+	// WebhookError is the error of kube-apiserver when it called the webhook; empty if it called the webhook
+	// successfully, or if no workload could be used to try it.
+	WebhookError string
 	// Served are the observed serving certificates, by the object whose caBundle verifies them.
 	Served map[string]Served
 	// PoliciesServed reports whether the cluster serves MutatingAdmissionPolicies.
@@ -74,6 +79,7 @@ const (
 	PartAPIServices  Part = "APIServices"
 	PartAccess       Part = "what the service accounts may do"
 	PartWebhooks     Part = "MutatingWebhookConfigurations"
+	PartServer       Part = "the Deployment weir-apiserver"
 	PartCertificates Part = "served certificates"
 	PartPolicies     Part = "MutatingAdmissionPolicies"
 	PartLease        Part = "the lease of weir-controller"

@@ -77,6 +77,7 @@ func checkWebhooks(f Facts) (found findings, well string) {
 			found = append(found, findWebhookProblems(f, want.Name, w, have.Webhooks)...)
 		}
 	}
+	found = append(found, findWebhookReach(f)...)
 	return found, "workloads are held by the webhook" + map[bool]string{true: " and by policies"}[policiesHold(f)]
 }
 

@@ -25,18 +25,15 @@ var unavailableFixes = []struct{ reason, word, fix string }{
 	{"", "certificate", "see the check certificates; " + restartServer},
 	{"", "401", "weir-apiserver does not recognise kube-apiserver: see the check front-proxy, and start kube-apiserver with --proxy-client-cert-file and --proxy-client-key-file"},
 	{"", "403", "weir-apiserver does not recognise kube-apiserver: see the checks front-proxy and access"},
-	{"", "Client.Timeout", openNetwork},
-	{"", "deadline exceeded", openNetwork},
-	{"", "no route", openNetwork},
 	{"", "", startPods},
 }
 
 const (
 	// namespacePlaceholder is the placeholder of Weir's namespace in a fix.
 	namespacePlaceholder = "NAMESPACE"
-	startPods            = "kubectl -n " + namespacePlaceholder + " get pods -l app.kubernetes.io/name=weir-apiserver; describe those that are Pending, and read the logs of the others"
-	restartServer        = "kubectl -n " + namespacePlaceholder + " rollout restart deploy/weir-apiserver publishes its certificate authority, unless it runs with --tls-mode=files"
-	openNetwork          = "let kube-apiserver reach the pods of weir-apiserver on ports 6443 and 9443: firewall of the control plane, NetworkPolicies"
+	startPods            = "kubectl -n " + namespacePlaceholder + " get pods -l app.kubernetes.io/part-of=weir; describe those that are Pending, and read the logs of the others. " +
+		"A weir-apiserver that runs and is not ready does not reach its etcd: look at the pods of weir-etcd, or at the etcd of --etcd-servers"
+	restartServer = "kubectl -n " + namespacePlaceholder + " rollout restart deploy/weir-apiserver publishes its certificate authority, unless it runs with --tls-mode=files"
 )
 
 // checkVolumes finds the PersistentVolumeClaims for which the pods of Weir wait. Such a pod is Pending and has no log.
@@ -73,13 +70,17 @@ func checkAPIServices(f Facts) (found findings, well string) {
 		case s.Service == "":
 			found.addProblem("see the check other-definitions; else "+applyAgain, "the APIService %s does not lead to weir-apiserver", name)
 		case !s.Available:
-			found.addProblem(fixUnavailable(s), "the APIService %s is not available, so no namespace of the cluster can be deleted: %s: %s", name, s.Reason, s.Message)
+			found.addProblem(fixUnavailable(f, s), "the APIService %s is not available, so no namespace of the cluster can be deleted: %s: %s%s",
+				name, s.Reason, s.Message, describeAttempt(f, s.Message))
 		}
 	}
 	return found, "kube-apiserver reaches weir-apiserver"
 }
 
-func fixUnavailable(s APIService) string {
+func fixUnavailable(f Facts, s APIService) string {
+	if isNetworkError(s.Message) {
+		return networkAdvice(f)
+	}
 	for _, row := range unavailableFixes {
 		if (row.reason == "" || row.reason == s.Reason) && strings.Contains(s.Message, row.word) {
 			return row.fix

@@ -75,6 +75,8 @@ type Options struct {
 	// external etcd, as artifacts/ha installs them; Replica returns their names. 0 means one
 	// process, as in artifacts/small.
 	WeirReplicas int
+	// WeirPort is the port of the API and the webhook; 0 means any free port. Replicas have other ports.
+	WeirPort int
 	// Apart runs weir-controller as separate processes. Otherwise, methods with the name of
 	// weir-controller act on the weir-apiserver that runs the controllers.
 	Apart bool
@@ -269,6 +271,10 @@ func (c *Cluster) start(ctx context.Context) error {
 func (c *Cluster) prepare() error {
 	for _, name := range slices.Concat(portNames, c.weirPorts()) {
 		p, err := reservePort()
+		if name == WeirAPIServer && c.opts.WeirPort != 0 {
+			p.release()
+			p, err = fixedPort(c.opts.WeirPort)
+		}
 		if err != nil {
 			return fmt.Errorf("finding a port for %s: %w", name, err)
 		}

@@ -57,6 +57,15 @@ func reservePort() (*port, error) {
 	return nil, errors.New("no free port between 20000 and 29999 on 127.0.0.1")
 }
 
+// fixedPort reserves a port that the caller has chosen.
+func fixedPort(number int) (*port, error) {
+	claim, err := claimPort(number)
+	if err != nil {
+		return nil, err
+	}
+	return &port{number: number, claim: claim}, nil
+}
+
 func claimPort(number int) (net.Listener, error) {
 	if runtime.GOOS != "linux" {
 		return nil, nil

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -128,13 +129,11 @@ func (c *Cluster) mountEtcdCertificate(ctx context.Context) error {
 	return nil
 }
 
-// openService distributes connections to the replicas that pass the readiness probe of the
-// manifests.
+// openService distributes connections to the replicas that are in the Service.
 func (c *Cluster) openService(servers []string) error {
 	var members []backend
 	for _, name := range servers {
-		probe := "https://" + c.Address(name) + "/readyz?exclude=etcd&exclude=etcd-readiness"
-		members = append(members, backend{name: name, healthy: httpOK(probe)})
+		members = append(members, backend{name: name, healthy: isInService("https://" + c.Address(name) + "/readyz")})
 	}
 	c.service = newSplitter(members)
 	for _, port := range []string{WeirAPIServer, weirWebhook} {
@@ -143,6 +142,32 @@ func (c *Cluster) openService(servers []string) error {
 		}
 	}
 	return nil
+}
+
+// isInService checks a replica as the kubelet and the controller of EndpointSlices do together. A replica that ends
+// leaves the Service at once. A replica that only fails the readiness probe of the manifests, because its store does not
+// answer, leaves the Service after three failures in six seconds.
+func isInService(readyz string) func(context.Context) error {
+	const period, failures = 2 * time.Second, 3
+	running, ready := httpOK(readyz+"?exclude=etcd&exclude=etcd-readiness"), httpOK(readyz)
+	var failingSince time.Time
+	return func(ctx context.Context) error {
+		asking, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		if err := running(asking); err != nil {
+			return err
+		}
+		err := ready(ctx)
+		switch {
+		case err == nil:
+			failingSince = time.Time{}
+		case failingSince.IsZero():
+			failingSince = time.Now()
+		case time.Since(failingSince) >= failures*period:
+			return err
+		}
+		return nil
+	}
 }
 
 func (c *Cluster) weirEtcdArgs() []string {

@@ -45,17 +45,31 @@ func (s *connectionSplitter) probe(ctx context.Context, m backend) {
 	ticker := time.NewTicker(250 * time.Millisecond)
 	defer ticker.Stop()
 	for {
-		asking, cancel := context.WithTimeout(ctx, 2*time.Second)
+		asking, cancel := context.WithTimeout(ctx, 5*time.Second)
 		err := m.healthy(asking)
 		cancel()
-		s.mu.Lock()
-		s.ready[m.name] = err == nil
-		s.mu.Unlock()
+		s.setReady(m.name, err == nil)
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
+	}
+}
+
+// setReady records whether a replica is ready. If none is ready, all connections end: kube-apiserver sends no request to
+// a Service without endpoints, also on connections that it has.
+func (s *connectionSplitter) setReady(name string, ready bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ready[name] = ready
+	for _, r := range s.ready {
+		if r {
+			return
+		}
+	}
+	for conn := range s.conns {
+		_ = conn.Close() // its copies end
 	}
 }
 

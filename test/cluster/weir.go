@@ -48,17 +48,25 @@ func (c *Cluster) startWeir(ctx context.Context) error {
 // of the cluster. A later flag overrides an earlier one.
 func (c *Cluster) weirAPIServerArgs(name string) []string {
 	kubeconfig := c.path(c.accounts[WeirAPIServer] + ".kubeconfig")
-	var controllers []string
+	var controllers, webhook []string
+	if c.hasWebhookPort() {
+		webhook = []string{"--webhook-port=" + c.port(replicaPort(weirWebhook, name))}
+	}
 	if !c.opts.Apart {
 		controllers = append(c.addressesOfController(name), c.opts.WeirControllerArgs...)
 	}
 	return slices.Concat(c.withEtcdServers(name, slices.Clone(c.installed[WeirAPIServer])), []string{
 		"--bind-address=127.0.0.1", "--secure-port=" + c.port(name),
-		"--webhook-port=" + c.port(replicaPort(weirWebhook, name)),
 		"--kubeconfig=" + kubeconfig,
 		"--authentication-kubeconfig=" + kubeconfig,
 		"--authorization-kubeconfig=" + kubeconfig,
-	}, controllers, c.opts.WeirApiserverArgs)
+	}, webhook, controllers, c.opts.WeirApiserverArgs)
+}
+
+// hasWebhookPort reports whether the manifests give the webhook a port of its own, as those of versions
+// up to 0.4 do.
+func (c *Cluster) hasWebhookPort() bool {
+	return slices.ContainsFunc(c.installed[WeirAPIServer], func(arg string) bool { return strings.HasPrefix(arg, "--webhook-port=") })
 }
 
 func (c *Cluster) addressesOfController(name string) []string {
@@ -100,7 +108,10 @@ func (c *Cluster) adaptWebhooks(object *unstructured.Unstructured) error {
 	if err != nil {
 		return err
 	}
-	port := int64(c.ports[weirWebhook].number)
+	port := int64(c.ports[WeirAPIServer].number)
+	if c.hasWebhookPort() {
+		port = int64(c.ports[weirWebhook].number)
+	}
 	for _, webhook := range webhooks {
 		fields, ok := webhook.(map[string]any)
 		if !ok {

@@ -60,7 +60,6 @@ func TestChartApplies(t *testing.T) {
 // TestChartMatchesManifests checks that the chart installs the same objects as kubectl apply -k.
 func TestChartMatchesManifests(t *testing.T) {
 	t.Parallel()
-	values := map[string]string{"small-apart": "--set=replicaCount=1"}
 	for _, i := range installations {
 		t.Run(i.dir, func(t *testing.T) {
 			t.Parallel()
@@ -71,9 +70,6 @@ func TestChartMatchesManifests(t *testing.T) {
 			flags := []string{
 				"--set=storage=" + i.storage, "--set=image.tag=latest", fmt.Sprintf("--set=oneProcess=%t", i.oneProcess),
 				"--set=etcd.servers=https://etcd.example:2379",
-			}
-			if value := values[i.dir]; value != "" {
-				flags = append(flags, value)
 			}
 			got := renderChart(t, flags...)
 			for _, o := range got {

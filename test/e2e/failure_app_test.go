@@ -6,6 +6,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
@@ -140,10 +142,36 @@ func (s *failureApp) checkKubectl(m expectations) {
 	testEnv.admin.kubectl(s.app, "get", cold, "deployments,replicasets,services,ingresses").mustSucceed("web-canary")
 	testEnv.admin.kubectl(s.idleApp, "annotate", cold, "deployment/other", "when="+time.Now().Format("15-04-05.000"), "--overwrite").mustSucceed()
 	testEnv.admin.kubectl(s.idleApp, "scale", cold, "deployment/web", "--replicas=3", "--dry-run=server").mustSucceed()
-	ours := testEnv.admin.kubectl(s.app, "api-resources", cold, "--api-group=rollouts.kruise.io")
 	if m.apiDiscovered {
-		ours.mustSucceed("batchreleases", "trafficroutings")
+		testEnv.admin.kubectl(s.app, "api-resources", cold, "--api-group=rollouts.kruise.io").mustSucceed("batchreleases", "trafficroutings")
+		return
 	}
+	s.eventually("discovery fails for the groups of Weir only", func(context.Context) error { return discoveryIsPartial() })
+}
+
+// discoveryIsPartial checks that discovery reports the groups of Weir as failed, and no other group. Clients that list all
+// kinds skip such groups. If discovery listed a group that cannot be read, each of them would fail.
+func discoveryIsPartial() error {
+	c, err := discovery.NewDiscoveryClientForConfig(testEnv.cluster.Config())
+	if err != nil {
+		return err
+	}
+	_, lists, err := c.ServerGroupsAndResources()
+	failed, ok := discovery.GroupDiscoveryFailedErrorGroups(err)
+	if !ok {
+		return fmt.Errorf("discovery did not fail for single groups: %w", cmp.Or(err, errors.New("it succeeded")))
+	}
+	for version := range failed {
+		if version.Group != "rollouts.kruise.io" && version.Group != "weir-rollouts.io" {
+			return fmt.Errorf("discovery failed for %s", version)
+		}
+	}
+	for _, list := range lists {
+		if strings.Contains(list.GroupVersion, "rollouts") {
+			return fmt.Errorf("discovery lists %s", list.GroupVersion)
+		}
+	}
+	return nil
 }
 
 // checkHolds checks that a held workload stays held when a user changes it, and that a workload

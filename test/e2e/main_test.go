@@ -33,6 +33,7 @@ var testEnv *environment
 var (
 	podReady = flag.String("e2e.ready", "20ms..200ms", "how long a pod takes to become ready")
 	apart    = flag.Bool("e2e.apart", false, "run weir-controller as a separate process instead of running the controllers in weir-apiserver")
+	port     = flag.Int("e2e.port", 0, "port of weir-apiserver; any free port if 0")
 	kube     = flag.String("e2e.kube", "", "directory with the Kubernetes binaries; bin/kube if empty")
 )
 
@@ -61,7 +62,7 @@ func run(m *testing.M) (int, error) {
 		return 1, fmt.Errorf("-e2e.ready: %w", err)
 	}
 	opts := cluster.Options{
-		Dir: dir, Weir: true, Log: os.Stderr, PodReady: ready, Bin: *kube, Audit: true, WeirEnv: []string{cluster.DetectMutations}, Apart: *apart,
+		Dir: dir, Weir: true, Log: os.Stderr, PodReady: ready, Bin: *kube, Audit: true, WeirEnv: []string{cluster.DetectMutations}, Apart: *apart, WeirPort: *port,
 		// A small history limit that a test can exceed, and metric sources on this machine.
 		WeirControllerArgs: []string{"--history-limit=2", "--source-hosts=127.0.0.1"},
 	}

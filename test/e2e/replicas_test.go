@@ -117,8 +117,8 @@ func controllers() []string { return testEnv.cluster.Replicas(cluster.WeirContro
 func failuresOfReplicas() []failure {
 	etcd := cluster.WeirEtcd
 	rows := []failure{
-		{"etcd is killed", killEach(etcd), startEach(etcd), noStore},
-		{"etcd is frozen", freezeEach(etcd), unfreezeEach(etcd), noStore},
+		{"etcd is killed", killEach(etcd), startEach(etcd), noServer},
+		{"etcd is frozen", freezeEach(etcd), unfreezeEach(etcd), noServer},
 		{"all servers are killed", killEach(servers()...), startEach(servers()...), noServer},
 		{"all controllers are killed", killEach(controllers()...), startEach(controllers()...), noReconciles},
 		{"all servers are frozen", freezeEach(servers()...), unfreezeEach(servers()...), noServer},

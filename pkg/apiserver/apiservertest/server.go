@@ -30,8 +30,9 @@ const startTimeout = 30 * time.Second
 
 // Server is a running server.
 type Server struct {
-	// Webhook is the address of workload admission.
-	Webhook string
+	// API is the address of the API, and Webhook that of workload admission. They are the same unless the
+	// options have a WebhookListener.
+	API, Webhook string
 	// Store is the embedded etcd. Its periodic maintenance does not run.
 	Store *store.Store
 
@@ -62,14 +63,14 @@ func Start(dir string, users []user.DefaultInfo, allow Allow, changes ...func(*a
 		return nil, err
 	}
 	o.UseStore(embedded)
-	server, webhook, err := buildServer(o, users, allow)
+	server, addresses, err := buildServer(o, users, allow)
 	if err != nil {
 		stop()
 		embedded.Close()
 		return nil, err
 	}
 	s := &Server{
-		Webhook: webhook, Store: embedded, loopback: server.Generic.LoopbackClientConfig,
+		API: addresses.api, Webhook: addresses.webhook, Store: embedded, loopback: server.Generic.LoopbackClientConfig,
 		stop: stop, done: make(chan error, 1),
 	}
 	go func() {
@@ -97,10 +98,12 @@ func (s *Server) As(name string) *restclient.Config {
 	return c
 }
 
-func buildServer(o *apiserver.Options, users []user.DefaultInfo, allow Allow) (*apiserver.Server, string, error) {
+type addresses struct{ api, webhook string }
+
+func buildServer(o *apiserver.Options, users []user.DefaultInfo, allow Allow) (*apiserver.Server, addresses, error) {
 	config, err := o.Config()
 	if err != nil {
-		return nil, "", err
+		return nil, addresses{}, err
 	}
 	tokens := map[string]*user.DefaultInfo{}
 	for i := range users {
@@ -116,9 +119,13 @@ func buildServer(o *apiserver.Options, users []user.DefaultInfo, allow Allow) (*
 		})
 	server, err := config.New()
 	if err != nil {
-		return nil, "", err
+		return nil, addresses{}, err
 	}
-	return server, config.Webhook.Listener.Addr().String(), nil
+	api := config.Generic.SecureServing.Listener.Addr().String()
+	if config.Webhook != nil {
+		return server, addresses{api, config.Webhook.Listener.Addr().String()}, nil
+	}
+	return server, addresses{api, api}, nil
 }
 
 // newOptions returns the options of a server without a cluster.
@@ -129,9 +136,6 @@ func newOptions() (*apiserver.Options, error) {
 	r.SecureServing.ServerCert.CertDirectory = ""
 	var err error
 	if r.SecureServing.Listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
-		return nil, fmt.Errorf("listening: %w", err)
-	}
-	if o.WebhookListener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		return nil, fmt.Errorf("listening: %w", err)
 	}
 	return o, nil

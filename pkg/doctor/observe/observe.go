@@ -66,6 +66,7 @@ var partReaders = []struct {
 	{doctor.PartVolumes, (*Observer).observeVolumes},
 	{doctor.PartAPIServices, (*Observer).observeAPIServices},
 	{doctor.PartWebhooks, (*Observer).observeWebhooks},
+	{doctor.PartServer, (*Observer).observeServer},
 	{doctor.PartCertificates, (*Observer).observeCertificates},
 	{doctor.PartPolicies, (*Observer).observePolicies},
 	{doctor.PartAccess, (*Observer).observeAccess},
