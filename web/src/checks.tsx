@@ -23,7 +23,7 @@ export function Checks({ analysis, namespace, name, now }: Judged): JSX.Element 
           </span>
         ) : null}
       </h2>
-      {analysis.overridden && <Note of="Warning">A user has overridden the checks: they only report.</Note>}
+      {analysis.overridden && <Note of="Warning">A user has overridden the checks. Failed checks no longer stop this release.</Note>}
       <ul class="checks">
         {analysis.checks.map(check => (
           <Check

@@ -76,7 +76,7 @@ export function ActionDialog({ namespace, name, action, current, close }: Props)
     try {
       const { override, ...fields } = typed;
       await once(action.path, { ...action.body, ...fields, ...(override && needs.includes('override') && { override }), requestID: request.current });
-      announce(`${titleOf(action)}: done.`);
+      announce(`${titleOf(action)}: accepted.`);
       close();
     } catch (err) {
       fail(say(err));
@@ -86,7 +86,7 @@ export function ActionDialog({ namespace, name, action, current, close }: Props)
   };
 
   return (
-    <Modal title={`${titleOf(action)} of ${name}?`} close={close} asks>
+    <Modal title={`${name}: ${titleOf(action)}?`} close={close} asks>
       <form onSubmit={event => void submit(event)}>
         <p>{sentence(action.reason ?? '')}</p>
         {plan ? <Expected plan={plan} /> : step !== 0 && <p class="dim small">{planless}</p>}
@@ -160,7 +160,7 @@ function Counted({ approvals: { have, of, by, you } }: { approvals: Approvals })
   return (
     <Note of="Info">
       {have} of {count(of, 'approval')}
-      {by?.length ? `: ${by.join(', ')}` : ''}. {you ? `Yours is number ${have + 1}.` : `Your approval doesn't count for this step.`}
+      {by?.length ? `: ${by.join(', ')}` : ''}. {you ? `Your approval would be number ${have + 1}.` : `Your approval doesn't count for this step.`}
     </Note>
   );
 }
@@ -242,7 +242,7 @@ export function Fix({ text }: { text: string | undefined }): JSX.Element | null 
 function Steps({ steps }: { steps: PlannedStep[] }): JSX.Element {
   return (
     <>
-      <Grid label="Steps to come" heads={['Step', 'New', 'Old', 'Traffic', 'Then', 'Order', 'Max pods', 'Min ready']} class="plan">
+      <Grid label="Steps to come" heads={['Step', 'New', 'Old', 'Traffic', 'Then', 'Order', 'Most pods', 'Fewest ready']} class="plan">
         {steps.slice(0, 8).map(s => (
           <tr key={s.step}>
             <th>{stepName(s)}</th>
@@ -256,6 +256,7 @@ function Steps({ steps }: { steps: PlannedStep[] }): JSX.Element {
           </tr>
         ))}
       </Grid>
+      <p class="dim small">Order: pods that start (+) and stop (−) at a time.</p>
       {steps.length > 8 && <p class="dim small">and {count(steps.length - 8, 'more step')}</p>}
     </>
   );
