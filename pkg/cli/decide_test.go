@@ -135,7 +135,7 @@ func TestDecide(t *testing.T) {
 	if first["reason"] != "error rate is fine" || expect["revision"] != "6f9d5b7c8d" || expect["step"] != 2.0 {
 		t.Errorf("sent %v", first)
 	}
-	for _, want := range []string{"step 3 starts", "1 of 2 approvals: alice", "ERROR", "retrying", "rollout.rollouts.kruise.io/web: promote accepted"} {
+	for _, want := range []string{"Step 3 starts", "1 of 2 approvals: alice", "ERROR", "retrying", "rollout.rollouts.kruise.io/web: promote accepted"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the output lacks %q:\n%s", want, out)
 		}

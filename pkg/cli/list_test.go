@@ -101,16 +101,16 @@ func TestList(t *testing.T) {
 	for args, want := range map[string]string{
 		"list -A": `NAMESPACE  NAME     STATE          VERSIONS  STEP        TRAFFIC  WAITING-FOR                                                                     SINCE
 pay        api      ✘ Failing      v3 → v4   1/3                  pods of step 1/3: 1 of 1 new pods: container app: ImagePullBackOff (not found)     9m
-shop       cart[2J  ✘ Aborted      v1 → v2   1/3                  retry, rollback or another template                                                5h
+shop       cart[2J  ✘ Aborted      v1 → v2   1/3                  a decision: retry, roll back, or release another version                           5h
 shop       web      ‖ Waiting      v7 → v8   2/3             50%  approval of step 2/3                                                              14m
 pay        ledger   ↻ In progress  v8 → v9   1/3                  pods of step 1/3                                                                  40s
 pay        mail     ‖ Waiting      v1 → v2   1/2   x-canary: yes  the end of its pause                                                               2m
 bank       cash     ✔ Healthy      v4                                                                                                                3d
 `,
-		"list":             "NAME     STATE      VERSIONS  STEP  TRAFFIC  WAITING-FOR                          SINCE\ncart[2J  ✘ Aborted  v1 → v2   1/3            retry, rollback or another template     5h\nweb      ‖ Waiting  v7 → v8   2/3       50%  approval of step 2/3                   14m\n",
+		"list":             "NAME     STATE      VERSIONS  STEP  TRAFFIC  WAITING-FOR                                               SINCE\ncart[2J  ✘ Aborted  v1 → v2   1/3            a decision: retry, roll back, or release another version     5h\nweb      ‖ Waiting  v7 → v8   2/3       50%  approval of step 2/3                                        14m\n",
 		"list --mine":      "NAME  STATE      VERSIONS  STEP  TRAFFIC  WAITING-FOR           SINCE\nweb   ‖ Waiting  v7 → v8   2/3       50%  approval of step 2/3    14m\n",
 		"list -A --mine":   "NAMESPACE  NAME  STATE      VERSIONS  STEP  TRAFFIC  WAITING-FOR           SINCE\nshop       web   ‖ Waiting  v7 → v8   2/3       50%  approval of step 2/3    14m\n",
-		"list -o wide":     "NAME     STATE      VERSIONS  STEP  NEW  TRAFFIC  WAITING-FOR                          SINCE  BY\ncart[2J  ✘ Aborted  v1 → v2   1/3   0/0           retry, rollback or another template     5h  bob\nweb      ‖ Waiting  v7 → v8   2/3   4/5      50%  approval of step 2/3                   14m  alice\n",
+		"list -o wide":     "NAME     STATE      VERSIONS  STEP  NEW  TRAFFIC  WAITING-FOR                                               SINCE  BY\ncart[2J  ✘ Aborted  v1 → v2   1/3   0/0           a decision: retry, roll back, or release another version     5h  bob\nweb      ‖ Waiting  v7 → v8   2/3   4/5      50%  approval of step 2/3                                        14m  alice\n",
 		"list -n bank,pay": "NAMESPACE  NAME    STATE          VERSIONS  STEP        TRAFFIC  WAITING-FOR                                                                     SINCE\npay        api     ✘ Failing      v3 → v4   1/3                  pods of step 1/3: 1 of 1 new pods: container app: ImagePullBackOff (not found)     9m\npay        ledger  ↻ In progress  v8 → v9   1/3                  pods of step 1/3                                                                  40s\npay        mail    ‖ Waiting      v1 → v2   1/2   x-canary: yes  the end of its pause                                                               2m\nbank       cash    ✔ Healthy      v4                                                                                                                3d\n",
 	} {
 		if out, code := listServer(t, true, true).run(t, strings.Fields(args)...); code != 0 || out != want {

@@ -96,7 +96,7 @@ export function aborted(): RolloutWhy {
     ...why(),
     state: 'Aborted',
     summary: 'Aborted by alice ("error rate doubled"). All pods run v7. Retry from step 1, roll back, or release another version.',
-    waitingFor: { for: 'decision', what: 'retry, rollback or another template', since: ago(120) },
+    waitingFor: { for: 'decision', what: 'a decision: retry, roll back, or release another version', since: ago(120) },
     causes: [],
     actions: onlyPossible(actions('web', true), 'Roll back', 'Retry'),
   };

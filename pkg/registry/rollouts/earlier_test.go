@@ -182,7 +182,7 @@ func TestEarlierRequestID(t *testing.T) {
 	verb(t, alice, v1beta1Path, ns, "pause", nil).must(t, http.StatusCreated)
 	for _, id := range []string{"build-1", "build-60"} {
 		again := verb(t, alice, v1beta1Path, ns, "promote", `{"requestID":"`+id+`"}`).must(t, http.StatusCreated)
-		if len(again.warnings) != 1 || !strings.Contains(again.warnings[0], "not in force any more, since decision 61, pause by alice") {
+		if len(again.warnings) != 1 || !strings.Contains(again.warnings[0], "no longer applies, since decision 61, pause by alice") {
 			t.Errorf("%s is warned %q", id, again.warnings)
 		}
 	}

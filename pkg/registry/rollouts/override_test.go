@@ -270,7 +270,7 @@ func TestNoEditPastChecks(t *testing.T) {
 		"it only reports":           {v1beta1.CheckFailed, op("add", analysis+"/checks/0/onFail", `"Report"`), 422},
 		"all only report":           {v1beta1.CheckFailed, op("replace", analysis+"/onFail", `"Report"`), 422},
 		"undecided, it passes":      {v1beta1.CheckRunning, op("add", analysis+"/onInconclusive", `"Pass"`), 422},
-		"a gate":                    {v1beta1.CheckFailed, op("replace", analysis+"/checks/0", `{"name":"successRate","gate":true,"http":{"service":"web"}}`), 422},
+		"a gate":                    {v1beta1.CheckFailed, op("replace", analysis+"/checks/0", `{"name":"tickets","gate":true,"http":{"service":"web"}}`), 422},
 		"other steps":               {v1beta1.CheckFailed, op("add", analysis+"/checks/0/steps", `[2,3]`), 422},
 		"no pods are watched":       {v1beta1.CheckPassed, op("add", analysis+"/checks/-", `{"podsHealthy":"Off"}`), 422},
 		"not in step 3":             {v1beta1.CheckPassed, op("add", analysis+"/checks/0/steps", `[1,2]`), 422},
