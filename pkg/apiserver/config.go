@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -18,6 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/server/healthz"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
 	"k8s.io/component-base/version"
+	"k8s.io/utils/clock"
 
 	"github.com/weir-rollouts/weir/pkg/admission/workload"
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts"
@@ -67,7 +67,7 @@ func (o *Options) Config() (*Config, error) {
 	c.Generic.BuildHandlerChainFunc = func(api http.Handler, g *genericapiserver.Config) http.Handler {
 		inner := serveDashboard(prepareRequests(api, fieldCheck{o.scheme, o.ControllerUser}, g.Serializer), o.Pages)
 		chain := genericapiserver.DefaultBuildHandlerChain(refuseCrossSite(inner, g.Serializer), g)
-		all := exemptAggregator(limitBodyTime(c.serveAdmission(chain), g.RequestTimeout, time.Now), c.connections, isFromFrontProxy(g.Authentication.RequestHeaderConfig))
+		all := exemptAggregator(limitBodyTime(c.serveAdmission(chain), g.RequestTimeout, clock.RealClock{}.Now), c.connections, isFromFrontProxy(g.Authentication.RequestHeaderConfig))
 		return drainConnections(all, g.ShutdownInitiatedNotify(), g.ShutdownDelayDuration)
 	}
 	if err := o.Run.ApplyTo(&c.Generic.Config); err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -67,7 +68,7 @@ var providers = []provider{
 func networkAdvice(f Facts) string {
 	port := "10250"
 	if f.Server.Port != 0 {
-		port = fmt.Sprint(f.Server.Port)
+		port = strconv.Itoa(int(f.Server.Port))
 	}
 	parts := []string{"let kube-apiserver reach TCP port " + port + map[bool]string{
 		true:  " of the nodes on which weir-apiserver runs (hostNetwork)",

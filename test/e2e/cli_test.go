@@ -126,7 +126,7 @@ func TestKubectlWeir(t *testing.T) {
 	manager.kubectlWeir(a, 1, words("jump web 9"), "1 to 3")
 	manager.kubectlWeir(a, 1, words("promote api"), "not found")
 	manager.kubectlWeirWhile(a, 0, words("wait web --for=step=2 --timeout=5m"), func() {
-		manager.kubectlWeir(a, 0, []string{"approve", "web", "--reason", "error rate is fine"}, "step 2", "promote accepted")
+		manager.kubectlWeir(a, 0, []string{"approve", "web", "--reason", "error rate is fine"}, "Step 2 starts", "promote accepted")
 		a.eventually("step 2 waits", a.waitsAtStep(2))
 	})
 	manager.kubectlWeir(a, 0, words("promote web --full"), "promote accepted")
