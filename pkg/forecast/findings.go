@@ -179,7 +179,9 @@ func (f Forecast) quotaFindings(b Start, a Environment) []rollouts.Finding {
 			finding := rollouts.Finding{Severity: Error, Code: "quota", Object: objectRef("v1", "ResourceQuota", q)}
 			m, stuck := f.Moments[at], true
 			if removesFirst(b) {
-				m, stuck = f.firstStuck(b, exceeds, m)
+				// A quota that is exceeded already refuses every new pod, even one that replaces an old pod.
+				refuses := func(m Moment) bool { more := f.additional(m, updated, old); return more.Cmp(left) > 0 }
+				m, stuck = f.firstStuck(b, refuses, m)
 			}
 			more := f.additional(m, updated, old)
 			finding.Step = m.Step
@@ -219,10 +221,10 @@ func removesFirst(b Start) bool {
 		rollouts.StyleFor(&b.Rollout.Spec.Strategy, b.Rollout.Spec.WorkloadRef) == rollouts.StylePartition
 }
 
-// firstStuck replaces pods in the order that a quota permits: it starts each pod only if that exceeds nothing, and removes
+// firstStuck replaces pods in the order that a quota permits: it starts each pod only if the quota does not refuse it, and removes
 // pods while no more than maxUnavailable are missing. It returns the first moment that needs more than the quota, and
 // true; or the given moment and false if the quota suffices.
-func (f Forecast) firstStuck(b Start, exceeds func(Moment) bool, peak Moment) (m Moment, stuck bool) {
+func (f Forecast) firstStuck(b Start, refuses func(Moment) bool, peak Moment) (m Moment, stuck bool) {
 	at := f.Moments[0]
 	for _, s := range f.Steps {
 		if s.State == Done {
@@ -232,9 +234,9 @@ func (f Forecast) firstStuck(b Start, exceeds func(Moment) bool, peak Moment) (m
 		for at.Update != s.Update || at.Stable != s.Stable {
 			next := at
 			switch may := at.Update+at.Stable > b.Workload.Replicas-b.Workload.MaxUnavailable; {
-			case at.Update < s.Update && !exceeds(Moment{Update: at.Update + 1, Stable: at.Stable}):
+			case at.Update < s.Update && !refuses(Moment{Update: at.Update + 1, Stable: at.Stable}):
 				next.Update++
-			case at.Stable < s.Stable && !exceeds(Moment{Update: at.Update, Stable: at.Stable + 1}):
+			case at.Stable < s.Stable && !refuses(Moment{Update: at.Update, Stable: at.Stable + 1}):
 				next.Stable++
 			case at.Stable > s.Stable && may:
 				next.Stable--

@@ -29,8 +29,8 @@ type Start struct {
 	// Batch is the BatchRelease of the release under way; nil if there is none yet.
 	Batch *rollouts.BatchRelease
 	// UnderWay reports whether the release has begun, and RollingBack whether it returns to the
-	// stable revision.
-	UnderWay, RollingBack bool
+	// stable revision. StaysAborted reports whether it then waits until a user decides what is next.
+	UnderWay, RollingBack, StaysAborted bool
 }
 
 // The states of steps.
@@ -172,9 +172,13 @@ func (r *simulation) runStep(n int32, step *rollouts.Step, at int32) {
 	r.finishStep()
 }
 
-// runRollback simulates the return to the stable revision after an abort.
+// runRollback simulates the return to the stable revision.
 func (r *simulation) runRollback() {
-	r.beginStep(rollouts.PlannedStep{State: Back, Then: rollouts.Then{For: "approval"}})
+	then := "none"
+	if r.StaysAborted {
+		then = "decision" // retry, rollback or another version
+	}
+	r.beginStep(rollouts.PlannedStep{State: Back, Then: rollouts.Then{For: then}})
 	plan := &r.Batch.Spec.Plan
 	plan.Batches, plan.BatchPartition, plan.Abort = []rollouts.Batch{{CanaryReplicas: intstr.FromInt32(0)}}, new(int32), true
 	r.runBatch()

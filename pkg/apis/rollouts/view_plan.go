@@ -117,7 +117,7 @@ type Wave struct {
 
 // Then is what a step waits for after its pods and its traffic.
 type Then struct {
-	// For is approval, time or none. The set is open.
+	// For is approval, time, decision or none. The set is open.
 	For string
 	// Checks are the names of the checks that the step must pass first.
 	Checks []string

@@ -8831,7 +8831,7 @@ func schema_pkg_apis_rollouts_v1beta1_Then(ref common.ReferenceCallback) common.
 				Properties: map[string]spec.Schema{
 					"for": {
 						SchemaProps: spec.SchemaProps{
-							Description: "For is approval, time or none. The set is open.",
+							Description: "For is approval, time, decision or none. The set is open.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",

@@ -100,9 +100,11 @@ func (m *planBuilder) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	state, p := planner.StateOf(m.r), m.r.Status.Active()
 	m.begin = forecast.Start{
-		Rollout: m.r, Batch: b, UnderWay: planner.StateOf(m.r) != planner.StateIdle,
-		RollingBack: planner.StateOf(m.r) == planner.StateAborted || planner.StateOf(m.r) == planner.StateLeavingAborted,
+		Rollout: m.r, Batch: b, UnderWay: state != planner.StateIdle,
+		RollingBack:  state == planner.StateAborted || state == planner.StateLeavingAborted,
+		StaysAborted: state == planner.StateAborted && p != nil && !p.RollingBack,
 	}
 	m.isUnderWay = m.begin.UnderWay
 	if !m.observe(ctx, b) {

@@ -134,13 +134,15 @@ func (m *planBuilder) setFacts(row workload.Row, obj, next object.Object, owned 
 		m.around.IsCancelled = row.Facts(next, owned, row.HoldOf(next, owned, planner.HoldStateOf(m.r, b)), nil).HasStableTemplate
 	}
 	if m.around.IsCancelled {
-		m.begin.RollingBack, next = true, obj // the pods of the release in progress are removed
+		// The pods of the release in progress are removed, and the release ends.
+		m.begin.RollingBack, m.begin.StaysAborted, next = true, false, obj
 	}
 	m.around.New, m.around.Old = row.Template(next), row.Template(obj).DeepCopy()
 	switch {
 	case m.around.IsCancelled:
 	case m.begin.UnderWay && another:
-		m.begin.UnderWay, m.begin.Batch, b = false, nil, nil // a new release replaces the current one
+		// A new release replaces the current one, also one that was aborted.
+		m.begin.UnderWay, m.begin.RollingBack, m.begin.Batch, b = false, false, nil, nil
 	case !m.begin.UnderWay && !another:
 		// Without a change, the plan is about the next template, which differs in an unknown way.
 		row.Template(next).Annotations = map[string]string{rollouts.AnnotationHash: "next"}

@@ -70,6 +70,7 @@ func TestPlanOfQuotaAndOrder(t *testing.T) {
 	}{
 		"no old pod may go first":     {`"pods":10`, "1", "0", "500m", "Error quota 1", ""},
 		"an old pod may go first":     {`"pods":10`, "3", "1", "500m", "Info quota 1", "Error quota"},
+		"more pods than allowed run":  {`"pods":9`, "3", "1", "500m", "Error quota 1", "Info quota"},
 		"a new pod needs more":        {`"requests.cpu":"5","pods":100`, "3", "1", "1200m", "Error quota 1", "Info quota"},
 		"a new pod needs less":        {`"requests.cpu":"5","pods":100`, "3", `"30%"`, "450m", "Info quota 1", "Error quota"},
 		"there is room for all":       {`"requests.cpu":"50","pods":100`, "3", "1", "500m", "", "quota"},
@@ -191,7 +192,7 @@ func TestPlanUnderWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	got = p.of(t, withLimits("3", "0", "500m", "web:v7"))
-	if want := "Info Cancels release 3 (8), because the stable version is set again"; finding(got, "release") != want || len(got.Steps) != 1 || got.Steps[0].State != "Back" {
+	if want := "Info Cancels release 3 (8), because the stable version is set again"; finding(got, "release") != want || len(got.Steps) != 1 || got.Steps[0].State != "Back" || got.Steps[0].Then.For != "none" {
 		t.Errorf("of the stable template: %v %+v", lines(got), got.Findings)
 	}
 }
@@ -330,8 +331,16 @@ func TestPlanAfter(t *testing.T) {
 		t.Errorf("a step that is done has %d new and %d old pods: %v", done.Update, done.Stable, lines(got))
 	}
 	got = under().of(t, rollouts.PlanSpec{After: &rollouts.AfterVerb{Verb: "abort"}})
-	if len(got.Steps) != 1 || got.Steps[0].State != "Back" || got.Steps[0].Update != 0 {
+	if len(got.Steps) != 1 || got.Steps[0].State != "Back" || got.Steps[0].Update != 0 || got.Steps[0].Then.For != "decision" {
 		t.Errorf("after an abort: %v", lines(got))
+	}
+	got = under().of(t, rollouts.PlanSpec{After: &rollouts.AfterVerb{Verb: "rollback"}})
+	if len(got.Steps) != 1 || got.Steps[0].State != "Back" || got.Steps[0].Then.For != "none" {
+		t.Errorf("after a rollback: %v", lines(got))
+	}
+	got = under().of(t, rollouts.PlanSpec{After: &rollouts.AfterVerb{Verb: "abort"}, Images: map[string]string{"app": "web:v9"}})
+	if len(got.Steps) != 3 || got.Steps[0].State != "Next" {
+		t.Errorf("of another version after an abort: %v", lines(got))
 	}
 }
 
