@@ -145,7 +145,10 @@ var explanations = map[State]func(*rollouts.Rollout, *rollouts.Progress) string{
 	StateSuperseding: func(_ *rollouts.Rollout, p *rollouts.Progress) string {
 		return "another template is replacing revision " + p.UpdateRevision
 	},
-	StateAborted: func(r *rollouts.Rollout, _ *rollouts.Progress) string {
+	StateAborted: func(r *rollouts.Rollout, p *rollouts.Progress) string {
+		if p.RollingBack {
+			return "the release is being rolled back" + AbortedBy(r) + ", and ends when all pods and requests are back on the stable version; release another version instead, or retry this one"
+		}
 		return fmt.Sprintf("the release was aborted%s; retry it from step 1, roll back to apply the stable template again, or release another version",
 			AbortedBy(r))
 	},
