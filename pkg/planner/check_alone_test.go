@@ -72,11 +72,15 @@ func (c *invariants) mayLoseAllPods(d *appsv1.Deployment) bool {
 	})
 }
 
-// noteUnheldUpdate notes that the native controller has removed the last ready pods before Weir has held the workload.
-// Weir may still have these pods in its cache, and pin the Service to them.
+// noteUnheldUpdate notes that the native controller has removed the last ready pods, which the owner's maxUnavailable
+// allows, before Weir has held the workload. Weir may still have these pods in its cache, and pin the Service to
+// them.
 func (c *invariants) noteUnheldUpdate(actor string, old, next object.Object) {
 	was, ok := old.(*appsv1.ReplicaSet)
-	if !ok || actor != "kube" || c.deployment() == nil || slices.ContainsFunc(listOf[*rollouts.Rollout](c.w.store.objects), isReleasing) {
+	if d := c.deployment(); !ok || actor != "kube" || d == nil || !c.mayLoseAllPods(d) {
+		return
+	}
+	if slices.ContainsFunc(listOf[*rollouts.Rollout](c.w.store.objects), isReleasing) {
 		return
 	}
 	is, _ := next.(*appsv1.ReplicaSet)
