@@ -281,6 +281,27 @@ func TestExternalDiff(t *testing.T) {
 	}
 }
 
+// A change that the user may not see is an error, and a template without changes is not.
+func TestUnseenChange(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if q.URL.Path == ofWeb {
+			_, _ = io.WriteString(w, `{"kind":"Rollout","apiVersion":"rollouts.kruise.io/v1beta1","spec":{"workloadRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"web"}}}`)
+			return
+		}
+		_, _ = io.WriteString(w, `{"kind":"RolloutReleases","apiVersion":"rollouts.kruise.io/v1beta1","releases":[{"number":2},{"number":1,"stableOnRecord":true}]}`)
+	}))
+	t.Cleanup(server.Close)
+	r := &recording{Server: server}
+	if out, code := r.run(t, "diff", "web"); code != 1 || !strings.Contains(out, "what release 2 changed cannot be seen: you need permission to get Deployment web in namespace shop") {
+		t.Errorf("exit %d:\n%s", code, out)
+	}
+	if out, code := r.run(t, "diff", "web", "1"); code != 0 || out != "The pod template is unchanged.\n" {
+		t.Errorf("exit %d:\n%s", code, out)
+	}
+}
+
 // rollback after a release is over goes back to the version before it. A script must confirm that.
 func TestRollbackAtRest(t *testing.T) {
 	t.Parallel()

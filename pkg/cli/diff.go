@@ -61,12 +61,24 @@ func (d *diffCommand) run(ctx context.Context, t *target, releases []string) err
 	switch {
 	case err != nil:
 		return err
+	case oldest == before && !d.full && len(newest.Changes) == 0 && newest.MoreChanges == 0 && !newest.StableOnRecord:
+		return t.describeUnseenChange(ctx, newest.Number)
 	case oldest == before && !d.full:
 		return d.showOutput(nil, nil, func(s draw.Screen) string { return s.Changes(newest) })
 	case oldest == nil:
 		return fmt.Errorf("the release before %d is not recorded any more: name two releases", newest.Number)
 	}
 	return d.compareTemplates(ctx, t, oldest, newest)
+}
+
+// describeUnseenChange returns the error about a release whose templates the server does not show. The server leaves out
+// templates if the user may not get the workload, and also if they are not recorded any more; the answer is the same.
+func (t *target) describeUnseenChange(ctx context.Context, number int64) error {
+	workload := "the workload of " + resourceName(t.name)
+	if r, err := read[v1beta1.Rollout](ctx, t, ""); err == nil && r.value.Spec.WorkloadRef.Kind != "" {
+		workload = r.value.Spec.WorkloadRef.Kind + " " + r.value.Spec.WorkloadRef.Name
+	}
+	return fmt.Errorf("what release %d changed cannot be seen: you need permission to get %s in namespace %s, or the templates are not recorded any more", number, workload, t.namespace)
 }
 
 // findRelease returns the release with a number.
