@@ -208,6 +208,40 @@ func TestWaitSays(t *testing.T) {
 	}
 }
 
+// A wait that begins while the release is being cancelled ends with the recorded outcome, although the release then has the
+// stable revision.
+func TestWaitForCancelledRelease(t *testing.T) {
+	t.Parallel()
+	for name, first := range map[string]string{
+		"processed":     `{"state":"Ending","release":{"number":7,"revision":"v7"},"workload":{"generation":3,"seen":3}}`,
+		"not processed": `{"state":"Ending","release":{"number":7,"revision":"v8"},"workload":{"generation":3,"seen":2}}`,
+	} {
+		var asked, read int
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			switch path.Base(q.URL.Path) {
+			case "why":
+				if asked++; asked == 1 {
+					_, _ = io.WriteString(w, first)
+					return
+				}
+				_, _ = io.WriteString(w, `{"state":"AtRest","workload":{"generation":3,"seen":3}}`)
+			case "history":
+				record := `{"number":7,"revision":"v8","outcome":"cancelled"}`
+				if read++; read == 1 {
+					record = "" // the record comes later
+				}
+				_, _ = io.WriteString(w, `{"releases":[`+record+`]}`)
+			}
+		}))
+		t.Cleanup(server.Close)
+		r := &recording{Server: server}
+		if out, code := r.run(t, "wait", "web"); code != exitAborted || !strings.Contains(out, "error: release 7: cancelled\n") {
+			t.Errorf("%s: exit %d:\n%s", name, code, out)
+		}
+	}
+}
+
 // An error contains the message of the server.
 func TestServerSays(t *testing.T) {
 	t.Parallel()
