@@ -27,6 +27,9 @@ func (d *verbCommand) run(ctx context.Context, args []string) error {
 	if err := checkDryRun(d.dryRun); err != nil {
 		return err
 	}
+	if d.reasonGiven() && strings.TrimSpace(d.reason) == "" {
+		return errors.New("--reason is blank; give a reason or leave --reason out")
+	}
 	s, err := d.connect()
 	if err != nil {
 		return err
