@@ -356,6 +356,13 @@ func TestRollbackAtRest(t *testing.T) {
 	if want := "error: web: no release is in progress; to go back to the version before the latest release, add --yes, or use: kubectl weir undo web -n shop --server=" + server.URL + "\n"; code != 1 || out != want {
 		t.Errorf("exit %d:\n%s", code, out)
 	}
+	const warning = "Warning: web: The reason is not recorded: a new release of an earlier version is a change of the workload, and not a decision.\n"
+	if out, _ := r.run(t, "rollback", "web", "--reason=too slow", "--dry-run=server"); !strings.Contains(out, warning) {
+		t.Errorf("a reason is given:\n%s", out)
+	}
+	if out, _ := r.run(t, "rollback", "web", "--dry-run=server"); strings.Contains(out, "Warning") {
+		t.Errorf("no reason is given:\n%s", out)
+	}
 	if out, code := r.run(t, "why", "web"); code != 0 || out != "No release in progress.\n" {
 		t.Errorf("exit %d:\n%s", code, out)
 	}
