@@ -189,7 +189,9 @@ func (b *waitedRelease) isOver(w *v1beta1.RolloutWhy) bool {
 // decideEnd returns how the wait ends; nil if it continues.
 func (b *waitedRelease) decideEnd(seen *poll) *exitError {
 	w := &seen.why
-	switch {
+	switch missing := findMissingStep(b.conditions, &seen.rollout); {
+	case missing != nil:
+		return missing
 	case b.uid != w.UID:
 		return &exitError{exitAborted, "the Rollout was deleted, and another one has its name"}
 	case b.release == nil && w.Workload.Seen < w.Workload.Generation:
@@ -205,6 +207,23 @@ func (b *waitedRelease) decideEnd(seen *poll) *exitError {
 		}
 	}
 	return b.findHopeless(w)
+}
+
+// findMissingStep returns an error about a step that the plan does not have; nil if there is none.
+func findMissingStep(conditions []string, r *v1beta1.Rollout) *exitError {
+	var steps []v1beta1.Step
+	switch s := r.Spec.Strategy; {
+	case s.Canary != nil:
+		steps = s.Canary.Steps
+	case s.BlueGreen != nil:
+		steps = s.BlueGreen.Steps
+	}
+	for _, c := range conditions {
+		if n, err := strconv.Atoi(strings.TrimPrefix(c, "step=")); err == nil && len(steps) > 0 && n > len(steps) {
+			return &exitError{exitFailed, fmt.Sprintf("--for=%s: the plan has the steps 1 to %d", c, len(steps))}
+		}
+	}
+	return nil
 }
 
 // findHopeless returns an error if no condition can hold any more; nil otherwise.

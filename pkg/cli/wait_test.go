@@ -32,6 +32,8 @@ func TestJudge(t *testing.T) {
 	unseen.why.Workload = v1beta1.WorkloadSeen{Generation: 3, Seen: 2}
 	other := look("AtRest", "", nil)
 	other.why.UID = "another"
+	ofTwo := at(1, v1beta1.StepUpgrade)
+	ofTwo.rollout.Spec.Strategy.BlueGreen = &v1beta1.BlueGreenStrategy{Release: v1beta1.Release{Steps: make([]v1beta1.Step, 2)}}
 	moving := look("Moving", "pods", release(7, "v8"))
 	cancelling := look("Ending", "pods", release(7, "v8"))
 	cancelling.why.Workload = v1beta1.WorkloadSeen{Generation: 3, Seen: 2}
@@ -73,6 +75,8 @@ func TestJudge(t *testing.T) {
 		"a failing step that moves":      {[]string{"paused"}, true, []poll{look("Failing", "pods", release(7, "v8"))}, on},
 		"pods of the step":               {[]string{"step=2"}, false, []poll{at(2, v1beta1.StepUpgrade)}, on},
 		"the step is in place":           {[]string{"step=2"}, false, []poll{at(2, v1beta1.StepPaused)}, 0},
+		"the plan has no such step":      {[]string{"healthy", "step=3"}, false, []poll{ofTwo}, exitFailed},
+		"the plan has the step":          {[]string{"step=2"}, false, []poll{ofTwo}, on},
 		"the step is over":               {[]string{"step=2"}, false, []poll{at(3, v1beta1.StepUpgrade)}, 0},
 		"another Rollout of this name":   {[]string{"healthy"}, false, []poll{withUID(moving), other}, exitAborted},
 		"an older step, then it is over": {[]string{"step=2"}, false, []poll{at(1, v1beta1.StepPaused), ended("succeeded", nil)}, 0},
