@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -315,6 +316,30 @@ func TestExternalDiff(t *testing.T) {
 	t.Setenv("KUBECTL_EXTERNAL_DIFF", "no-such-program")
 	if out, code := r.run(t, "diff", "web", "--full"); code != 1 || !strings.Contains(out, "running no-such-program") {
 		t.Errorf("exit %d:\n%s", code, out)
+	}
+}
+
+// plan -f uses the namespace of the manifests. A contradiction to -n is refused.
+func TestPlanNamespace(t *testing.T) {
+	t.Parallel()
+	manifest := func(namespace string) string {
+		file := filepath.Join(t.TempDir(), "rollout.yaml")
+		text := "apiVersion: rollouts.kruise.io/v1beta1\nkind: Rollout\nmetadata: {name: web, namespace: " + namespace + "}\n"
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	r := newRecording(t)
+	if out, code := r.run(t, "plan", "-n", "", "-f", manifest("shop")); code != exitPerson || !slices.Contains(r.paths, "POST "+ofWeb+"/plan") {
+		t.Errorf("exit %d, sent %v:\n%s", code, r.paths, out)
+	}
+	r = newRecording(t)
+	const refusal = "error: Rollout web is in namespace pay, but -n or another manifest has namespace shop\n"
+	for _, args := range [][]string{{"-f", manifest("pay")}, {"-n", "", "-f", manifest("shop"), "-f", manifest("pay")}} {
+		if out, code := r.run(t, append([]string{"plan"}, args...)...); code != 1 || out != refusal || len(r.paths) > 0 {
+			t.Errorf("%v: exit %d, sent %v:\n%s", args, code, r.paths, out)
+		}
 	}
 }
 
