@@ -316,6 +316,19 @@ func TestExternalDiff(t *testing.T) {
 	if out, code := r.run(t, "diff", "web", "11", "12"); code != 0 || !strings.Contains(out, "~ spec.containers[app].image") {
 		t.Errorf("one release after the other: exit %d:\n%s", code, out)
 	}
+	first := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"kind":"RolloutReleases","apiVersion":"rollouts.kruise.io/v1beta1","releases":[`+
+			`{"number":2,"revision":"v9"},{"number":1,"stable":"v1","revision":"v2","restoreStable":{"image":"web:v1"},"restore":{"image":"web:v2"}}]}`)
+	}))
+	t.Cleanup(first.Close)
+	before := &recording{Server: first}
+	if out, code := before.run(t, "diff", "web", "1", "--full"); code != 0 || out != "image: web:v1\nimage: web:v2\n" {
+		t.Errorf("the version from before the first release: exit %d:\n%s", code, out)
+	}
+	if out, code := before.run(t, "diff", "web", "2", "--full"); code != 1 || out != "error: nothing was before release 2\n" {
+		t.Errorf("a release without a version before it: exit %d:\n%s", code, out)
+	}
 	t.Setenv("KUBECTL_EXTERNAL_DIFF", "no-such-program")
 	if out, code := r.run(t, "diff", "web", "--full"); code != 1 || !strings.Contains(out, "running no-such-program") {
 		t.Errorf("exit %d:\n%s", code, out)
