@@ -27,6 +27,9 @@ func (d *verbCommand) run(ctx context.Context, args []string) error {
 	if err := checkDryRun(d.dryRun); err != nil {
 		return err
 	}
+	if d.reasonGiven() && strings.TrimSpace(d.reason) == "" {
+		return errors.New("--reason is blank; give a reason or leave --reason out")
+	}
 	s, err := d.connect()
 	if err != nil {
 		return err
@@ -89,6 +92,9 @@ func (d *verbCommand) undo(ctx context.Context, t *target) error {
 		return fmt.Errorf("no release is in progress; to go back to the version before the latest release, add --yes, or use: %s", strings.Join(command, " "))
 	}
 	d.printNote("%s: No release is in progress. This goes back to the version before the latest release, as a new release.", t.name)
+	if d.reason != "" {
+		d.printNote("Warning: %s: The reason is not recorded: a new release of an earlier version is a change of the workload, and not a decision.", t.name)
+	}
 	c := &changeCommand{app: d.app, yes: d.yes, dryRun: d.dryRun}
 	return c.undo(ctx, t)
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -156,6 +157,9 @@ func TestRefused(t *testing.T) {
 		{[]string{"jump", "web", "zero"}, 1, `step "zero" must be a number from 1`},
 		{[]string{"promote"}, 1, "missing NAME: name Rollouts, or select them with -l"},
 		{[]string{"promote", "web", "--dry-run=client"}, 1, "--dry-run=client must be none or server"},
+		{[]string{"promote", "web", "--reason", ""}, 1, "error: --reason is blank; give a reason or leave --reason out\n"},
+		{[]string{"jump", "web", "3", "--reason", "   "}, 1, "error: --reason is blank; give a reason or leave --reason out\n"},
+		{[]string{"do", "web", "abort", "--reason="}, 1, "error: --reason is blank; give a reason or leave --reason out\n"},
 		{[]string{"why", "api"}, 1, "does not serve rollouts/why"},
 		{[]string{"wait", "web", "--for=done"}, 1, "must be healthy, waiting, step=N or aborted"},
 		{[]string{"wait", "web", "--timeout=3s"}, exitTimeout, "not healthy after 3s"},
@@ -184,6 +188,9 @@ func TestRefused(t *testing.T) {
 		{[]string{"lint", "-f", "testdata/rollout.yaml"}, exitPerson, "ERROR  rollout/web: spec.strategy.canary.steps[0].replicas"},
 		{[]string{"convert", "-f", "../convert/testdata/argo-mesh.in.yaml"}, exitPerson, "rollout/web: note: the source has 20% of the pods here"},
 		{[]string{"convert", "-f", "testdata/rollout.yaml"}, 1, "the input has no manifest of Argo Rollouts or Flagger"},
+		{[]string{"init"}, 1, "error: missing KIND/NAME or -f: "},
+		{[]string{"init", "-f", "testdata/app.yaml", "--steps", "foo"}, 1, "# refused: "},
+		{[]string{"init", "-f", "testdata/app.yaml", "--steps", "50%,20%"}, 1, "# refused: "},
 		{[]string{"init", "web"}, 1, "must be KIND/NAME"},
 		{[]string{"init", "-f", "testdata/rollout.yaml"}, 1, "the input has no workload with a pod template"},
 		{[]string{"init", "-f", "testdata/app.yaml"}, 0, "name: front\n          service: web\n"},
@@ -205,6 +212,40 @@ func TestWaitSays(t *testing.T) {
 	r.summary = "for "
 	if out, code := r.run(t, "wait", "web", "--timeout=5s"); code != exitTimeout || strings.Count(out, "approval for ") != 2 {
 		t.Errorf("exit %d:\n%s", code, out)
+	}
+}
+
+// A wait that begins while the release is being cancelled ends with the recorded outcome, although the release then has the
+// stable revision.
+func TestWaitForCancelledRelease(t *testing.T) {
+	t.Parallel()
+	for name, first := range map[string]string{
+		"processed":     `{"state":"Ending","release":{"number":7,"revision":"v7"},"workload":{"generation":3,"seen":3}}`,
+		"not processed": `{"state":"Ending","release":{"number":7,"revision":"v8"},"workload":{"generation":3,"seen":2}}`,
+	} {
+		var asked, read int
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			switch path.Base(q.URL.Path) {
+			case "why":
+				if asked++; asked == 1 {
+					_, _ = io.WriteString(w, first)
+					return
+				}
+				_, _ = io.WriteString(w, `{"state":"AtRest","workload":{"generation":3,"seen":3}}`)
+			case "history":
+				record := `{"number":7,"revision":"v8","outcome":"cancelled"}`
+				if read++; read == 1 {
+					record = "" // the record comes later
+				}
+				_, _ = io.WriteString(w, `{"releases":[`+record+`]}`)
+			}
+		}))
+		t.Cleanup(server.Close)
+		r := &recording{Server: server}
+		if out, code := r.run(t, "wait", "web"); code != exitAborted || !strings.Contains(out, "error: release 7: cancelled\n") {
+			t.Errorf("%s: exit %d:\n%s", name, code, out)
+		}
 	}
 }
 
@@ -275,8 +316,66 @@ func TestExternalDiff(t *testing.T) {
 	if out, code := r.run(t, "diff", "web", "11", "12"); code != 0 || !strings.Contains(out, "~ spec.containers[app].image") {
 		t.Errorf("one release after the other: exit %d:\n%s", code, out)
 	}
+	first := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"kind":"RolloutReleases","apiVersion":"rollouts.kruise.io/v1beta1","releases":[`+
+			`{"number":2,"revision":"v9"},{"number":1,"stable":"v1","revision":"v2","restoreStable":{"image":"web:v1"},"restore":{"image":"web:v2"}}]}`)
+	}))
+	t.Cleanup(first.Close)
+	before := &recording{Server: first}
+	if out, code := before.run(t, "diff", "web", "1", "--full"); code != 0 || out != "image: web:v1\nimage: web:v2\n" {
+		t.Errorf("the version from before the first release: exit %d:\n%s", code, out)
+	}
+	if out, code := before.run(t, "diff", "web", "2", "--full"); code != 1 || out != "error: nothing was before release 2\n" {
+		t.Errorf("a release without a version before it: exit %d:\n%s", code, out)
+	}
 	t.Setenv("KUBECTL_EXTERNAL_DIFF", "no-such-program")
 	if out, code := r.run(t, "diff", "web", "--full"); code != 1 || !strings.Contains(out, "running no-such-program") {
+		t.Errorf("exit %d:\n%s", code, out)
+	}
+}
+
+// plan -f uses the namespace of the manifests. A contradiction to -n is refused.
+func TestPlanNamespace(t *testing.T) {
+	t.Parallel()
+	manifest := func(namespace string) string {
+		file := filepath.Join(t.TempDir(), "rollout.yaml")
+		text := "apiVersion: rollouts.kruise.io/v1beta1\nkind: Rollout\nmetadata: {name: web, namespace: " + namespace + "}\n"
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	r := newRecording(t)
+	if out, code := r.run(t, "plan", "-n", "", "-f", manifest("shop")); code != exitPerson || !slices.Contains(r.paths, "POST "+ofWeb+"/plan") {
+		t.Errorf("exit %d, sent %v:\n%s", code, r.paths, out)
+	}
+	r = newRecording(t)
+	const refusal = "error: Rollout web is in namespace pay, but -n or another manifest has namespace shop\n"
+	for _, args := range [][]string{{"-f", manifest("pay")}, {"-n", "", "-f", manifest("shop"), "-f", manifest("pay")}} {
+		if out, code := r.run(t, append([]string{"plan"}, args...)...); code != 1 || out != refusal || len(r.paths) > 0 {
+			t.Errorf("%v: exit %d, sent %v:\n%s", args, code, r.paths, out)
+		}
+	}
+}
+
+// A change that the user may not see is an error, and a template without changes is not.
+func TestUnseenChange(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if q.URL.Path == ofWeb {
+			_, _ = io.WriteString(w, `{"kind":"Rollout","apiVersion":"rollouts.kruise.io/v1beta1","spec":{"workloadRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"web"}}}`)
+			return
+		}
+		_, _ = io.WriteString(w, `{"kind":"RolloutReleases","apiVersion":"rollouts.kruise.io/v1beta1","releases":[{"number":2},{"number":1,"stableOnRecord":true}]}`)
+	}))
+	t.Cleanup(server.Close)
+	r := &recording{Server: server}
+	if out, code := r.run(t, "diff", "web"); code != 1 || !strings.Contains(out, "what release 2 changed cannot be seen: you need permission to get Deployment web in namespace shop") {
+		t.Errorf("exit %d:\n%s", code, out)
+	}
+	if out, code := r.run(t, "diff", "web", "1"); code != 0 || out != "The pod template is unchanged.\n" {
 		t.Errorf("exit %d:\n%s", code, out)
 	}
 }
@@ -297,6 +396,13 @@ func TestRollbackAtRest(t *testing.T) {
 	out, code := r.run(t, "rollback", "web")
 	if want := "error: web: no release is in progress; to go back to the version before the latest release, add --yes, or use: kubectl weir undo web -n shop --server=" + server.URL + "\n"; code != 1 || out != want {
 		t.Errorf("exit %d:\n%s", code, out)
+	}
+	const warning = "Warning: web: The reason is not recorded: a new release of an earlier version is a change of the workload, and not a decision.\n"
+	if out, _ := r.run(t, "rollback", "web", "--reason=too slow", "--dry-run=server"); !strings.Contains(out, warning) {
+		t.Errorf("a reason is given:\n%s", out)
+	}
+	if out, _ := r.run(t, "rollback", "web", "--dry-run=server"); strings.Contains(out, "Warning") {
+		t.Errorf("no reason is given:\n%s", out)
 	}
 	if out, code := r.run(t, "why", "web"); code != 0 || out != "No release in progress.\n" {
 		t.Errorf("exit %d:\n%s", code, out)

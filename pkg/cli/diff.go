@@ -61,12 +61,26 @@ func (d *diffCommand) run(ctx context.Context, t *target, releases []string) err
 	switch {
 	case err != nil:
 		return err
+	case oldest == before && !d.full && len(newest.Changes) == 0 && newest.MoreChanges == 0 && !newest.StableOnRecord:
+		return t.describeUnseenChange(ctx, newest.Number)
 	case oldest == before && !d.full:
 		return d.showOutput(nil, nil, func(s draw.Screen) string { return s.Changes(newest) })
-	case oldest == nil:
-		return fmt.Errorf("the release before %d is not recorded any more: name two releases", newest.Number)
+	case oldest == nil && newest.Stable == "":
+		return fmt.Errorf("nothing was before release %d", newest.Number)
+	case oldest == nil: // what served before is in the record of the release itself
+		return d.compareTemplates(ctx, t, template{newest.Number, true}, template{newest.Number, false})
 	}
-	return d.compareTemplates(ctx, t, oldest, newest)
+	return d.compareTemplates(ctx, t, template{oldest.Number, false}, template{newest.Number, false})
+}
+
+// describeUnseenChange returns the error about a release whose templates the server does not show. The server leaves out
+// templates if the user may not get the workload, and also if they are not recorded any more; the answer is the same.
+func (t *target) describeUnseenChange(ctx context.Context, number int64) error {
+	workload := "the workload of " + resourceName(t.name)
+	if r, err := read[v1beta1.Rollout](ctx, t, ""); err == nil && r.value.Spec.WorkloadRef.Kind != "" {
+		workload = r.value.Spec.WorkloadRef.Kind + " " + r.value.Spec.WorkloadRef.Name
+	}
+	return fmt.Errorf("what release %d changed cannot be seen: you need permission to get %s in namespace %s, or the templates are not recorded any more", number, workload, t.namespace)
 }
 
 // findRelease returns the release with a number.
@@ -110,16 +124,22 @@ func (t *target) readRestorePatch(ctx context.Context, number int64, isBefore bo
 	return nil, fmt.Errorf("%s release %d is not recorded any more, or you need permission to get its workload", what, number)
 }
 
-// compareTemplates runs an external program that compares the templates of two releases, as kubectl diff does.
-func (d *diffCommand) compareTemplates(ctx context.Context, t *target, releases ...*v1beta1.PastRelease) error {
+// template is the template of a release or, if isBefore is true, the one that served before the release.
+type template struct {
+	release  int64
+	isBefore bool
+}
+
+// compareTemplates runs an external program that compares two templates, as kubectl diff does.
+func (d *diffCommand) compareTemplates(ctx context.Context, t *target, templates ...template) error {
 	dir, err := os.MkdirTemp("", "kubectl-weir-")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // the directory contains only copies
 	command := strings.Fields(cmp.Or(os.Getenv("KUBECTL_EXTERNAL_DIFF"), "diff -u -N"))
-	for _, r := range releases {
-		patch, err := t.readRestorePatch(ctx, r.Number, false)
+	for _, one := range templates {
+		patch, err := t.readRestorePatch(ctx, one.release, one.isBefore)
 		if err != nil {
 			return err
 		}
@@ -127,7 +147,10 @@ func (d *diffCommand) compareTemplates(ctx context.Context, t *target, releases 
 		if err != nil {
 			return err
 		}
-		file := fmt.Sprintf("release-%d.yaml", r.Number)
+		file := fmt.Sprintf("release-%d.yaml", one.release)
+		if one.isBefore {
+			file = "before-" + file
+		}
 		if err := os.WriteFile(filepath.Join(dir, file), text, 0o600); err != nil {
 			return err
 		}

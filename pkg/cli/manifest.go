@@ -167,7 +167,10 @@ func newInit(a *app) *cobra.Command {
 	cmd := a.newCommand("init KIND/NAME | -f FILE", "Write a Rollout for a workload, with the Services and routes that it finds", cobra.MaximumNArgs(1),
 		func(_ context.Context, args []string) error {
 			read := m.readAll
-			if len(args) == 1 {
+			switch {
+			case len(args) == 0 && len(m.files) == 0:
+				return errors.New("missing KIND/NAME or -f: name a workload of the cluster, for example deployment/web, or manifests")
+			case len(args) == 1:
 				read = func() ([]*unstructured.Unstructured, error) { return a.readSurroundings(args[0]) }
 			}
 			there, err := read()
@@ -178,8 +181,14 @@ func newInit(a *app) *cobra.Command {
 			if at < 0 {
 				return errors.New("the input has no workload with a pod template")
 			}
-			_, err = a.renderManifests([]convert.Result{convert.ProposeRollout(there[at], steps, there)})
-			return err
+			proposed := convert.ProposeRollout(there[at], steps, there)
+			if _, err = a.renderManifests([]convert.Result{proposed}); err != nil {
+				return err
+			}
+			if slices.ContainsFunc(proposed.Notes, func(n convert.Note) bool { return n.Kind == convert.Refused }) {
+				return &exitError{code: exitFailed} // the notes say why
+			}
+			return nil
 		})
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
 	cmd.Example = "  kubectl weir init deployment/web > rollout.yaml\n  kubectl weir init -f deployment.yaml -f service.yaml -f ingress.yaml --steps 1,25%,100%"

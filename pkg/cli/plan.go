@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
@@ -98,6 +99,20 @@ func (q *planCommand) run(ctx context.Context, args []string) error {
 	return err
 }
 
+// useNamespace makes the namespace of a manifest that of the request. It returns an error if -n, or an earlier manifest, has
+// another one.
+func (q *planCommand) useNamespace(o *unstructured.Unstructured) error {
+	switch own, chosen := o.GetNamespace(), *q.flags.Namespace; {
+	case own == "" || own == chosen:
+		return nil
+	case chosen == "":
+		*q.flags.Namespace = own
+		return nil
+	default:
+		return fmt.Errorf("%s %s is in namespace %s, but -n or another manifest has namespace %s", o.GetKind(), o.GetName(), own, chosen)
+	}
+}
+
 // addManifests adds the content of files to the request, and returns the names of Rollouts in them.
 func (q *planCommand) addManifests(spec *v1beta1.PlanSpec) ([]string, error) {
 	if len(q.files) == 0 {
@@ -123,6 +138,11 @@ func (q *planCommand) addManifests(spec *v1beta1.PlanSpec) ([]string, error) {
 			names = append(names, r.Name)
 		case isWorkload(o):
 			spec.Workload.Raw = raw
+		default:
+			continue
+		}
+		if err := q.useNamespace(o); err != nil {
+			return nil, err
 		}
 	}
 	return names, nil

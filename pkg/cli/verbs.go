@@ -39,6 +39,8 @@ type verbCommand struct {
 	verb, reason, selector, dryRun        string
 	full, override, yes, continuesRelease bool
 	step                                  int32
+	// reasonGiven reports whether the command line has --reason.
+	reasonGiven func() bool
 }
 
 func newVerbs(a *app) []*cobra.Command {
@@ -82,6 +84,7 @@ func (d *verbCommand) addFlags(cmd *cobra.Command, full, override bool) {
 	d.output = addOutput(cmd)
 	f := cmd.Flags()
 	f.StringVar(&d.reason, "reason", "", "reason, recorded with the decision")
+	d.reasonGiven = func() bool { return f.Changed("reason") }
 	f.BoolVarP(&d.yes, "yes", "y", false, "do not ask for confirmation")
 	f.StringVarP(&d.selector, "selector", "l", "", "label selector of Rollouts, instead of names")
 	addDryRun(cmd, &d.dryRun)

@@ -142,12 +142,13 @@ func pollOnce(ctx context.Context, t *target, b *waitedRelease) (seen poll, err 
 		}
 		seen.rollout = rollout.value
 	}
+	b.bind(&seen.why)
 	if !b.isOver(&seen.why) {
 		return seen, nil
 	}
 	past, err := read[v1beta1.RolloutReleases](ctx, t, "history")
 	for i := range past.value.Releases {
-		if r := &past.value.Releases[i]; isSameRelease(b.release, &r.ReleaseRef) {
+		if r := &past.value.Releases[i]; r.Number == b.release.Number {
 			seen.ended = r
 		}
 	}
@@ -156,36 +157,47 @@ func pollOnce(ctx context.Context, t *target, b *waitedRelease) (seen poll, err 
 
 func isStep(condition string) bool { return strings.HasPrefix(condition, "step=") }
 
-func isSameRelease(a, b *v1beta1.ReleaseRef) bool {
-	return a != nil && b != nil && a.Number == b.Number && a.Revision == b.Revision
-}
-
-// waitedRelease identifies the release that is waited for: the first one that was seen.
+// waitedRelease identifies the release that is waited for: the first one that was seen. Its number identifies it; the
+// revision is another one once the stable template was set again.
 type waitedRelease struct {
 	conditions []string
 	noPeople   bool
 	uid        types.UID
 	release    *v1beta1.ReleaseRef
+	// before is the release in progress while Weir has not processed the latest change of the workload.
+	before *v1beta1.ReleaseRef
+}
+
+// bind chooses the release that is waited for, once Weir has processed the latest change of the workload. If this change
+// did not start a release, it has cancelled the one that was in progress.
+func (b *waitedRelease) bind(w *v1beta1.RolloutWhy) {
+	b.uid = cmp.Or(b.uid, w.UID)
+	switch {
+	case b.release != nil:
+	case w.Workload.Seen < w.Workload.Generation:
+		b.before = cmp.Or(w.Release.DeepCopy(), b.before)
+	default:
+		b.release = cmp.Or(w.Release.DeepCopy(), b.before)
+	}
 }
 
 // isOver reports whether the release that is waited for has ended or was replaced.
 func (b *waitedRelease) isOver(w *v1beta1.RolloutWhy) bool {
-	return b.release != nil && !isSameRelease(b.release, w.Release)
+	return b.release != nil && (w.Release == nil || w.Release.Number != b.release.Number)
 }
 
 // decideEnd returns how the wait ends; nil if it continues.
 func (b *waitedRelease) decideEnd(seen *poll) *exitError {
 	w := &seen.why
-	unseen := w.Workload.Seen < w.Workload.Generation
-	b.uid = cmp.Or(b.uid, w.UID)
-	if b.release == nil && !unseen {
-		b.release = w.Release.DeepCopy()
-	}
-	switch {
+	switch missing := findMissingStep(b.conditions, &seen.rollout); {
+	case missing != nil:
+		return missing
 	case b.uid != w.UID:
 		return &exitError{exitAborted, "the Rollout was deleted, and another one has its name"}
-	case b.release == nil && unseen:
+	case b.release == nil && w.Workload.Seen < w.Workload.Generation:
 		return nil
+	case b.isOver(w) && seen.ended == nil && w.Release == nil:
+		return nil // the record comes later: that of the latest release is always kept
 	case b.isOver(w):
 		return b.decideAfterEnd(seen.ended)
 	}
@@ -195,6 +207,23 @@ func (b *waitedRelease) decideEnd(seen *poll) *exitError {
 		}
 	}
 	return b.findHopeless(w)
+}
+
+// findMissingStep returns an error about a step that the plan does not have; nil if there is none.
+func findMissingStep(conditions []string, r *v1beta1.Rollout) *exitError {
+	var steps []v1beta1.Step
+	switch s := r.Spec.Strategy; {
+	case s.Canary != nil:
+		steps = s.Canary.Steps
+	case s.BlueGreen != nil:
+		steps = s.BlueGreen.Steps
+	}
+	for _, c := range conditions {
+		if n, err := strconv.Atoi(strings.TrimPrefix(c, "step=")); err == nil && len(steps) > 0 && n > len(steps) {
+			return &exitError{exitFailed, fmt.Sprintf("--for=%s: the plan has the steps 1 to %d", c, len(steps))}
+		}
+	}
+	return nil
 }
 
 // findHopeless returns an error if no condition can hold any more; nil otherwise.

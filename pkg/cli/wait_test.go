@@ -32,7 +32,11 @@ func TestJudge(t *testing.T) {
 	unseen.why.Workload = v1beta1.WorkloadSeen{Generation: 3, Seen: 2}
 	other := look("AtRest", "", nil)
 	other.why.UID = "another"
+	ofTwo := at(1, v1beta1.StepUpgrade)
+	ofTwo.rollout.Spec.Strategy.BlueGreen = &v1beta1.BlueGreenStrategy{Release: v1beta1.Release{Steps: make([]v1beta1.Step, 2)}}
 	moving := look("Moving", "pods", release(7, "v8"))
+	cancelling := look("Ending", "pods", release(7, "v8"))
+	cancelling.why.Workload = v1beta1.WorkloadSeen{Generation: 3, Seen: 2}
 	const on = -1
 	for name, c := range map[string]struct {
 		conditions []string
@@ -48,7 +52,12 @@ func TestJudge(t *testing.T) {
 		"it succeeds":                    {[]string{"healthy"}, false, []poll{moving, ended("succeeded", nil)}, 0},
 		"it succeeds, and another goes":  {[]string{"healthy"}, false, []poll{moving, ended("succeeded", release(8, "v9"))}, 0},
 		"its record comes later":         {[]string{"healthy"}, false, []poll{moving, ended("", nil)}, on},
-		"it has no record":               {[]string{"healthy"}, false, []poll{moving, look("AtRest", "", nil)}, exitFailed},
+		"it has no record yet":           {[]string{"healthy"}, false, []poll{moving, look("AtRest", "", nil)}, on},
+		"its record was deleted":         {[]string{"healthy"}, false, []poll{moving, look("Moving", "pods", release(8, "v9"))}, exitFailed},
+		"its revision is the stable one": {[]string{"healthy"}, false, []poll{look("Ending", "pods", release(7, "v7")), ended("cancelled", nil)}, exitAborted},
+		"an unseen change cancels it":    {[]string{"healthy"}, false, []poll{cancelling, ended("cancelled", nil)}, exitAborted},
+		"an unseen change, no record":    {[]string{"healthy"}, false, []poll{cancelling, look("AtRest", "", nil)}, on},
+		"an unseen change supersedes it": {[]string{"healthy"}, false, []poll{cancelling, look("Moving", "pods", release(8, "v9"))}, on},
 		"it is cancelled":                {[]string{"healthy"}, false, []poll{moving, ended("cancelled", nil)}, exitAborted},
 		"it is superseded":               {[]string{"healthy"}, false, []poll{moving, ended("superseded", release(8, "v9"))}, exitAborted},
 		"it is aborting":                 {[]string{"healthy"}, false, []poll{moving, look("Aborting", "pods", release(7, "v8"))}, exitAborted},
@@ -66,6 +75,8 @@ func TestJudge(t *testing.T) {
 		"a failing step that moves":      {[]string{"paused"}, true, []poll{look("Failing", "pods", release(7, "v8"))}, on},
 		"pods of the step":               {[]string{"step=2"}, false, []poll{at(2, v1beta1.StepUpgrade)}, on},
 		"the step is in place":           {[]string{"step=2"}, false, []poll{at(2, v1beta1.StepPaused)}, 0},
+		"the plan has no such step":      {[]string{"healthy", "step=3"}, false, []poll{ofTwo}, exitFailed},
+		"the plan has the step":          {[]string{"step=2"}, false, []poll{ofTwo}, on},
 		"the step is over":               {[]string{"step=2"}, false, []poll{at(3, v1beta1.StepUpgrade)}, 0},
 		"another Rollout of this name":   {[]string{"healthy"}, false, []poll{withUID(moving), other}, exitAborted},
 		"an older step, then it is over": {[]string{"step=2"}, false, []poll{at(1, v1beta1.StepPaused), ended("succeeded", nil)}, 0},
@@ -74,6 +85,7 @@ func TestJudge(t *testing.T) {
 		got := on
 		for i := range c.looks {
 			if got = on; got == on {
+				b.bind(&c.looks[i].why)
 				if end := b.decideEnd(&c.looks[i]); end != nil {
 					got = end.code
 				}
