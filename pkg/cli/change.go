@@ -247,7 +247,7 @@ func (c *changeCommand) waitAfterChange(ctx context.Context, t *target) error {
 	if !c.wait || c.dryRun == "server" {
 		return nil
 	}
-	w := &waitCommand{app: c.app, conditions: []string{"healthy", "paused"}, timeout: c.timeout}
+	w := &waitCommand{app: c.app, conditions: []string{"healthy", "waiting"}, timeout: c.timeout}
 	return w.wait(ctx, t)
 }
 

@@ -152,7 +152,7 @@ func TestUndoToMissingRelease(t *testing.T) {
 	}
 }
 
-// A change that would release nothing is not sent.
+// A change that would release nothing is not sent. --wait ends with the words of wait.
 func TestUnchangedWorkload(t *testing.T) {
 	t.Parallel()
 	patched := 0
@@ -186,7 +186,7 @@ func TestUnchangedWorkload(t *testing.T) {
 		}
 	}
 	out, code := r.run(t, "set", "image", "web", "app=web:v9", "--yes", "--wait")
-	if code != 0 || patched != 1 || !strings.Contains(out, "deployment/web: image set\n") || !strings.HasSuffix(out, "/web: paused: waits\n") {
+	if code != 0 || patched != 1 || !strings.Contains(out, "deployment/web: image set\n") || !strings.HasSuffix(out, "/web: waiting: waits\n") {
 		t.Errorf("another image: exit %d, patched %d times:\n%s", code, patched, out)
 	}
 }
