@@ -42,6 +42,8 @@ type workloadEdit struct {
 	patch []byte
 	what  string
 	plan  v1beta1.PlanSpec
+	// unchanged means that the workload already is as the patch would make it.
+	unchanged bool
 }
 
 func newSet(a *app) *cobra.Command {
@@ -108,6 +110,7 @@ func checkImages(images map[string]string) error {
 func setImages(workload *unstructured.Unstructured, images map[string]string) (*workloadEdit, error) {
 	var patch []map[string]any
 	var known []string
+	unchanged := true
 	for _, list := range []string{"containers", "initContainers"} {
 		containers, _, _ := unstructured.NestedSlice(workload.Object, "spec", "template", "spec", list) // the list may be missing
 		for i := range containers {
@@ -115,6 +118,7 @@ func setImages(workload *unstructured.Unstructured, images map[string]string) (*
 			name, _ := container["name"].(string)
 			known = append(known, name)
 			if image, ok := images[name]; ok {
+				unchanged = unchanged && container["image"] == image
 				path := fmt.Sprintf("/spec/template/spec/%s/%d/", list, i)
 				patch = append(patch, map[string]any{"op": "test", "path": path + "name", "value": name},
 					map[string]any{"op": "add", "path": path + "image", "value": image})
@@ -127,7 +131,7 @@ func setImages(workload *unstructured.Unstructured, images map[string]string) (*
 		}
 	}
 	data, err := json.Marshal(patch)
-	return &workloadEdit{types.JSONPatchType, data, "image set", v1beta1.PlanSpec{Images: images}}, err
+	return &workloadEdit{types.JSONPatchType, data, "image set", v1beta1.PlanSpec{Images: images}, unchanged}, err
 }
 
 // prepareUndo returns a patch that sets the template of an earlier release.
@@ -160,7 +164,11 @@ func (c *changeCommand) prepareUndo(ctx context.Context, t *target, workload *un
 		}
 		return nil, err
 	}
-	e.plan.Workload.Raw, err = jsonpatch.MergePatch(data, e.patch)
+	if e.plan.Workload.Raw, err = jsonpatch.MergePatch(data, e.patch); err != nil {
+		return nil, err
+	}
+	without, err := jsonpatch.MergePatch(data, []byte("{}")) // drops empty fields, as the other patch does
+	e.unchanged = jsonpatch.Equal(without, e.plan.Workload.Raw)
 	return e, err
 }
 
@@ -215,10 +223,14 @@ func (c *changeCommand) run(ctx context.Context, t *target, prepare func(*unstru
 	if err != nil {
 		return err
 	}
+	dry := c.dryRun == "server"
+	if e.unchanged {
+		fmt.Fprintf(c.Out, "%s/%s: unchanged, because it already has this template; nothing would be released\n", strings.ToLower(workload.GetKind()), info.Name)
+		return c.waitAfterChange(ctx, t)
+	}
 	if err := c.confirmPlan(ctx, t, e); err != nil {
 		return err
 	}
-	dry := c.dryRun == "server"
 	helper := resource.NewHelper(info.Client, info.Mapping).WithFieldManager("kubectl-weir").DryRun(dry)
 	if _, err := helper.Patch(info.Namespace, info.Name, e.kind, e.patch, nil); err != nil {
 		return err
@@ -227,10 +239,15 @@ func (c *changeCommand) run(ctx context.Context, t *target, prepare func(*unstru
 		e.what += " (server dry run)"
 	}
 	fmt.Fprintf(c.Out, "%s/%s: %s\n", strings.ToLower(workload.GetKind()), info.Name, e.what)
-	if !c.wait || dry {
+	return c.waitAfterChange(ctx, t)
+}
+
+// waitAfterChange waits for the release if --wait is given.
+func (c *changeCommand) waitAfterChange(ctx context.Context, t *target) error {
+	if !c.wait || c.dryRun == "server" {
 		return nil
 	}
-	w := &waitCommand{app: c.app, conditions: []string{"healthy", "paused"}, timeout: c.timeout}
+	w := &waitCommand{app: c.app, conditions: []string{"healthy", "waiting"}, timeout: c.timeout}
 	return w.wait(ctx, t)
 }
 

@@ -152,6 +152,45 @@ func TestUndoToMissingRelease(t *testing.T) {
 	}
 }
 
+// A change that would release nothing is not sent. --wait ends with the words of wait.
+func TestUnchangedWorkload(t *testing.T) {
+	t.Parallel()
+	patched := 0
+	answers := map[string]string{
+		"/api":          `{"kind":"APIVersions","versions":["v1"]}`,
+		"/api/v1":       `{"kind":"APIResourceList","groupVersion":"v1","resources":[]}`,
+		"/apis":         `{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"apps","versions":[{"groupVersion":"apps/v1","version":"v1"}]}]}`,
+		"/apis/apps/v1": `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"apps/v1","resources":[{"name":"deployments","singularName":"deployment","namespaced":true,"kind":"Deployment","verbs":["get","patch"]}]}`,
+		"/apis/apps/v1/namespaces/shop/deployments/web": `{"kind":"Deployment","apiVersion":"apps/v1","metadata":{"name":"web","namespace":"shop"},"spec":{"template":{"metadata":{"creationTimestamp":null},"spec":{"containers":[{"name":"app","image":"web:v8"}]}}}}`,
+		ofWeb:              `{"kind":"Rollout","apiVersion":"rollouts.kruise.io/v1beta1","spec":{"workloadRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"web"}}}`,
+		ofWeb + "/why":     `{"state":"Waiting","summary":"waits","release":{"number":12},"waitingFor":{"for":"approval"}}`,
+		ofWeb + "/plan":    `{"kind":"RolloutPlan","apiVersion":"rollouts.kruise.io/v1beta1"}`,
+		ofWeb + "/history": `{"releases":[{"number":12,"restore":{"spec":{"template":{"spec":{"containers":[{"name":"app","image":"web:v8"}]}}}}}]}`,
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if q.Method == http.MethodPatch {
+			patched++
+		}
+		if answers[q.URL.Path] == "" {
+			w.WriteHeader(http.StatusNotFound)
+		}
+		_, _ = io.WriteString(w, answers[q.URL.Path])
+	}))
+	t.Cleanup(server.Close)
+	r := &recording{Server: server}
+	for _, args := range []string{"set image web app=web:v8", "undo web --to 12"} {
+		out, code := r.run(t, strings.Fields(args)...)
+		if code != 0 || patched != 0 || out != "deployment/web: unchanged, because it already has this template; nothing would be released\n" {
+			t.Errorf("%s: exit %d, patched %d times:\n%s", args, code, patched, out)
+		}
+	}
+	out, code := r.run(t, "set", "image", "web", "app=web:v9", "--yes", "--wait")
+	if code != 0 || patched != 1 || !strings.Contains(out, "deployment/web: image set\n") || !strings.HasSuffix(out, "/web: waiting: waits\n") {
+		t.Errorf("another image: exit %d, patched %d times:\n%s", code, patched, out)
+	}
+}
+
 // These names are valid or invalid for container runtimes.
 func TestCheckImages(t *testing.T) {
 	t.Parallel()

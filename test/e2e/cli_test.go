@@ -183,7 +183,7 @@ func (a *app) checkWaitOutcomes(u *user) {
 	u.kubectlWeir(a, 0, words("wait web --for=aborted --timeout=5m"), "aborted")
 	u.kubectlWeir(a, 0, words("do web rollback"), "rollback accepted")
 	a.eventually("the Rollout is Healthy", a.isHealthy)
-	testEnv.admin.kubectlWeir(a, 0, words("undo web --to 2 --yes --wait --timeout=5m"), "template of release 2 set", "paused: ")
+	testEnv.admin.kubectlWeir(a, 0, words("undo web --to 2 --yes --wait --timeout=5m"), "template of release 2 set", "waiting: ")
 	u.kubectlWeirWhile(a, 4, words("wait web --for=healthy --timeout=5m"), func() {
 		a.release("v4")
 		a.eventually("another release takes over", func(ctx context.Context) error {
