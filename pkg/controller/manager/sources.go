@@ -5,7 +5,9 @@ package manager
 
 import (
 	"context"
+	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
@@ -19,13 +21,25 @@ type sourceWatch struct {
 	retry func(name string)
 }
 
-// Start implements manager.Runnable. A server that does not know MetricSources, such as that of an older version, is no
-// error: no check can use one there.
+// discoveryInterval is the time between two attempts to find MetricSources on the server. No watch tells when a server
+// begins to serve a kind.
+const discoveryInterval = 5 * time.Second
+
+// Start implements manager.Runnable. While weir-apiserver starts, and on a server of an older version, the kind is not
+// served. That is no error: until it is, checks notice changes of MetricSources only at their next attempt.
 func (w sourceWatch) Start(ctx context.Context) error {
-	informer, err := w.cache.GetInformer(ctx, &weir.MetricSource{}, cache.BlockUntilSynced(false))
-	if err != nil {
-		logf.FromContext(ctx).Error(err, "Checks notice changes of MetricSources only at their next attempt")
-		return nil
+	var informer cache.Informer
+	failed := wait.PollUntilContextCancel(ctx, discoveryInterval, true, func(ctx context.Context) (bool, error) {
+		found, err := w.cache.GetInformer(ctx, &weir.MetricSource{}, cache.BlockUntilSynced(false))
+		if err != nil {
+			logf.FromContext(ctx).V(2).Info("MetricSources are not served yet", "error", err.Error())
+			return false, nil
+		}
+		informer = found
+		return true, nil
+	})
+	if failed != nil {
+		return nil // the process ends
 	}
 	retry := func(obj any) {
 		if gone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
@@ -35,7 +49,7 @@ func (w sourceWatch) Start(ctx context.Context) error {
 			w.retry(s.Name)
 		}
 	}
-	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerDetailedFuncs{
+	_, err := informer.AddEventHandler(toolscache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(obj any, isInInitialList bool) {
 			if !isInInitialList {
 				retry(obj)
