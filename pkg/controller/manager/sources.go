@@ -29,7 +29,7 @@ const discoveryInterval = 5 * time.Second
 // served. That is no error: until it is, checks notice changes of MetricSources only at their next attempt.
 func (w sourceWatch) Start(ctx context.Context) error {
 	var informer cache.Informer
-	failed := wait.PollUntilContextCancel(ctx, discoveryInterval, true, func(ctx context.Context) (bool, error) {
+	_ = wait.PollUntilContextCancel(ctx, discoveryInterval, true, func(ctx context.Context) (bool, error) {
 		found, err := w.cache.GetInformer(ctx, &weir.MetricSource{}, cache.BlockUntilSynced(false))
 		if err != nil {
 			logf.FromContext(ctx).V(2).Info("MetricSources are not served yet", "error", err.Error())
@@ -38,7 +38,7 @@ func (w sourceWatch) Start(ctx context.Context) error {
 		informer = found
 		return true, nil
 	})
-	if failed != nil {
+	if informer == nil {
 		return nil // the process ends
 	}
 	retry := func(obj any) {
