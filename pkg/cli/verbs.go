@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weir-rollouts/weir/pkg/cli/glossary"
+	"github.com/weir-rollouts/weir/pkg/glossary"
 )
 
 // verbs are the commands for verbs, with their flags other than --reason. The server decides what a verb

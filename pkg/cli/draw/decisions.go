@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
-	"github.com/weir-rollouts/weir/pkg/cli/glossary"
+	"github.com/weir-rollouts/weir/pkg/glossary"
 )
 
 // Decided is a decision with its release.

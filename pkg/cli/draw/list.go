@@ -10,7 +10,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
-	"github.com/weir-rollouts/weir/pkg/cli/glossary"
+	"github.com/weir-rollouts/weir/pkg/glossary"
 )
 
 // ListRow is a Rollout in a list.

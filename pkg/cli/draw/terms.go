@@ -6,7 +6,7 @@ package draw
 import (
 	"strings"
 
-	"github.com/weir-rollouts/weir/pkg/cli/glossary"
+	"github.com/weir-rollouts/weir/pkg/glossary"
 )
 
 // Terms draws the glossary.

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/weir-rollouts/weir/pkg/apis/rollouts/v1beta1"
-	"github.com/weir-rollouts/weir/pkg/cli/glossary"
+	"github.com/weir-rollouts/weir/pkg/glossary"
 )
 
 // Why draws what a Rollout waits for.

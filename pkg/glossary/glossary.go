@@ -115,7 +115,7 @@ func Markdown() string {
 	var b strings.Builder
 	b.WriteString(`# Glossary
 
-This page is for everyone who reads output of Weir. The command line and this page use the same list, pkg/cli/glossary;
+This page is for everyone who reads output of Weir. The server, the command line and this page use the same list, pkg/glossary;
 ` + "`kubectl weir terms`" + ` prints it.
 
 `)

@@ -12,5 +12,5 @@ import (
 // The page has the same words as the command line.
 func TestPage(t *testing.T) {
 	t.Parallel()
-	golden.At(t, "../../../docs/glossary.md", Markdown())
+	golden.At(t, "../../docs/glossary.md", Markdown())
 }
